@@ -1,4 +1,5 @@
-"""Faults brought into a cache from outside: damage, interruptions, errors. It knows no rules."""
+"""Faults injected into a cache from outside: damage, interruptions, errors. This room knows no
+rules."""
 
 from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, crash_states
 from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage

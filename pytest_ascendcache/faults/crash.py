@@ -1,7 +1,7 @@
-"""Crash states: what a command that was cut short leaves, rebuilt from one recording.
+"""Crash states: what an interrupted command leaves, rebuilt from one record.
 
-Only the recovery of a rebuilt state is paid, not another run of the command; and states can be
-had that killing a process never shows, because what it wrote survives in memory.
+Each state costs only its recovery, not another run of the command. And some states never show when
+a process is killed, because what it wrote survives in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CrashKind(str, Enum):
 
 @dataclass(frozen=True)
 class CrashState:
-    """What is on disk after an interruption; ``when`` says in words where it struck."""
+    """What is on disk after an interruption. ``when`` describes the moment in words."""
 
     kind: CrashKind
     when: str
@@ -40,11 +40,11 @@ def crash_states(
 ) -> list[CrashState]:
     """Every distinct state of one kind, in the order of the operations.
 
-    ``KILLED``: the operations so far and no other. ``MID_WRITE``: the same, and half of a
-    write. ``POWER_LOSS``: the same, but data that was not synced is gone (short, or zeros)
-    while names survive; names that were not synced are gone; the data of one file alone or one
-    name alone is gone, since nothing orders two changes that were not synced. What a simpler
-    kind leaves as well is not repeated, so that a state says which kind of interruption it takes.
+    ``KILLED`` applies the operations up to a moment. ``MID_WRITE`` also applies half of a write.
+    ``POWER_LOSS`` loses unsynced data (the file is short, or has zeros) while names survive; or
+    unsynced names; or the data of one file or one name alone, because nothing orders two unsynced
+    changes. States that a simpler kind leaves too are left out, so each state shows which kind of
+    interruption it needs.
     """
     simpler = list(_STATES)[: list(_STATES).index(kind)]
     seen: set[frozenset[object]] = {
@@ -60,7 +60,7 @@ def crash_states(
 
 
 def after_all(before: Tree, operations: Iterable[Operation]) -> Tree:
-    """What is there when nothing is interrupted."""
+    """The tree after an undisturbed run."""
     replay = Replay(before)
     for operation in operations:
         replay.do(operation)
@@ -90,10 +90,10 @@ def _torn(replay: Replay, operation: Operation) -> Tree:
     inode = replay.names.get(operation.path)
     if inode is None:
         return replay.tree()
-    whole = inode.data
+    before = inode.data
     inode.write(operation.data[: len(operation.data) // 2], operation.offset)
     tree = replay.tree()
-    inode.data = whole
+    inode.data = before
     return tree
 
 
@@ -118,9 +118,8 @@ def _power_loss(before: Tree, operations: Sequence[Operation]) -> Iterator[Crash
             yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
 
 
-_STATES: dict[
-    CrashKind, Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]
-] = {  # the simplest first
+_States = Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]
+_STATES: dict[CrashKind, _States] = {  # the simplest first
     CrashKind.KILLED: _killed,
     CrashKind.MID_WRITE: _mid_write,
     CrashKind.POWER_LOSS: _power_loss,

@@ -1,4 +1,4 @@
-"""Damage to the files of one entry, as crashes, full disks and careless people leave it.
+"""Damage to the files of one entry, as left by crashes, full disks and careless people.
 
 Source: facts ``cann-operator-cache`` section 2.10 and ``field-evidence`` classes C03, C04.
 """
@@ -16,7 +16,7 @@ from pytest_ascendcache.caches import Entry
 
 @dataclass(frozen=True)
 class Damage:
-    """One kind of damage; ``apply`` does it to a valid entry."""
+    """One kind of damage. ``apply`` inflicts it on a valid entry."""
 
     name: str
     apply: Callable[[Entry], None]
@@ -53,7 +53,7 @@ def _flip(position: float) -> Callable[[bytes], bytes]:
 
 
 def _instead(make: Callable[[Path], None], metadata: bool = False) -> Callable[[Entry], None]:
-    """Put something in the object's place, or the metadata's."""
+    """Replace the object, or the metadata, by something else."""
 
     def apply(entry: Entry) -> None:
         path = entry.metadata_path if metadata else entry.object_path
@@ -64,7 +64,7 @@ def _instead(make: Callable[[Path], None], metadata: bool = False) -> Callable[[
 
 
 def _both_empty(entry: Entry) -> None:
-    """What a power loss leaves of files that were renamed before they were written."""
+    """What a power loss leaves of files that were renamed before their data was written."""
     entry.object_path.write_bytes(b"")
     entry.metadata_path.write_bytes(b"")
 
@@ -108,4 +108,4 @@ METADATA_REPLACED = (
         _instead(lambda path: path.symlink_to("nowhere"), metadata=True),
     ),
 )
-"""What else may stand in the metadata's place; stress runs do not draw these."""
+"""Other things in the place of the metadata. Stress runs do not use these."""

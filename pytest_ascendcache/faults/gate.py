@@ -1,4 +1,4 @@
-"""A gate in a process of another command: it stops there until it is told to go on."""
+"""A gate in the process of another command, which stops there until it is told to continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Gate:
-    """Two FIFOs in ``directory``, one for each direction. Nothing here waits without a deadline."""
+    """Two FIFOs in ``directory``, one for each direction. Every wait has a deadline."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True)
@@ -18,7 +18,7 @@ class Gate:
         for path in (self.reached, self.go):
             os.mkfifo(path, 0o600)
         self._reached = os.open(self.reached, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        # Open for both, so that opening it waits for nobody.
+        # Opened for both directions, so that opening does not block.
         self._go = os.open(self.go, os.O_RDWR | os.O_CLOEXEC)
 
     def __enter__(self) -> Gate:
@@ -28,8 +28,8 @@ class Gate:
         self.close()
 
     def wait(self, deadline: float) -> bool:
-        """Whether the process stands at the gate; not if it ended, or at ``deadline``
-        (``time.monotonic``)."""
+        """Wait until ``deadline`` (``time.monotonic``) for the process to reach the gate. Return
+        whether it did; if it ended, it did not."""
         poll = select.poll()
         poll.register(self._reached, select.POLLIN)
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
@@ -37,20 +37,20 @@ class Gate:
         return bool(os.read(self._reached, 64))
 
     def abandon(self) -> None:
-        """Nobody will come: who waits need not. Any thread may say so, at any time."""
-        with contextlib.suppress(OSError):  # closed: nobody waits
+        """Make :meth:`wait` return, because no process will come. Callable from any thread."""
+        with contextlib.suppress(OSError):  # the gate is closed, so nobody waits
             os.close(os.open(self.reached, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
 
     def release(self) -> None:
-        """Let it go on, now or as soon as it comes."""
+        """Let the process continue, now or when it arrives."""
         os.write(self._go, b"g")
 
     def kill(self) -> None:
-        """Have it killed there, now or as soon as it comes."""
+        """Have the process killed at the gate, now or when it arrives."""
         os.write(self._go, b"k")
 
     def close(self) -> None:
-        """What still stands there is killed: its gate is gone."""
+        """Remove the gate. A process that still stands there is killed."""
         for descriptor in (self._reached, self._go):
             with contextlib.suppress(OSError):
                 os.close(descriptor)

@@ -1,9 +1,9 @@
-"""Holds a command that strace runs: a program between the gate and strace.
+"""Connects a gate (``faults.gate``) to a command that runs under strace.
 
-``python -I holding.py REACHED GO LOG FIFO COMMAND...``. strace stops a process by SIGSTOP when it
-returns from the planned system call, and writes that to its log, which is the FIFO. This program
-copies the log, and where it says that a process is stopped it tells the gate (``faults.gate``) and
-waits until it may go on. It reads pipes only; nothing is polled.
+``python -I holding.py REACHED GO LOG FIFO COMMAND...``. strace stops a process with SIGSTOP after
+the planned system call and writes that to its log, the FIFO. This program copies the log; when it
+reports a stopped process, it notifies the gate and waits for permission to continue. It only reads
+pipes and never polls.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ STOPPED = re.compile(rb"^(\d+) +--- stopped by SIGSTOP ---", re.MULTILINE)
 
 
 def main() -> int:
-    """Entry point; the exit status is strace's."""
+    """Run the command. The exit status is strace's."""
     reached, go, log, fifo, *command = sys.argv[1:]
-    # The gate has it open for both; when it closes it, reading ends.
+    # The gate holds both ends open; when it closes them, reading ends.
     gate = os.open(go, os.O_RDONLY | os.O_CLOEXEC)
     os.mkfifo(fifo, 0o600)
-    # Open for both, so that neither side waits for the other to open it.
+    # Opened for both directions, so that neither side blocks.
     both = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
     tracer = subprocess.Popen(command)
     status: list[int] = []
@@ -35,7 +35,7 @@ def main() -> int:
         status.append(tracer.wait())
         os.close(both)
 
-    # Once strace has ended nobody has the pipe open for writing, and reading it ends.
+    # Once strace has ended, no process has the pipe open for writing, and reading ends.
     threading.Thread(target=end).start()
     goes_on = False
     with Path(fifo).open("rb") as record, Path(log).open("wb") as copy:
@@ -43,7 +43,7 @@ def main() -> int:
             copy.write(line)
             copy.flush()
             if stopped := STOPPED.match(line):
-                # strace counts the calls of each thread by itself, and so stops others too.
+                # strace counts the calls of each thread separately, so it stops other threads too.
                 goes_on = _stand(int(stopped[1]), Path(reached), gate, goes_on)
     if status[0] < 0:
         os.kill(os.getpid(), -status[0])
@@ -51,10 +51,9 @@ def main() -> int:
 
 
 def _stand(process: int, reached: Path, gate: int, goes_on: bool) -> bool:
-    """Tell the gate, and do with the stopped process what it says; kill it where it is gone.
-
-    With ``goes_on`` it has said already that all may go on, which is returned.
-    """
+    """Notify the gate, then continue or kill the stopped process as the gate says; kill it if the
+    gate is gone. Returns whether later processes may continue without asking, as with
+    ``goes_on``."""
     answer = b"g" if goes_on else b"k"
     with contextlib.suppress(OSError):
         if not goes_on:

@@ -1,4 +1,4 @@
-"""What is to go wrong in one run of a command, and the ways to make it go wrong."""
+"""The fault to inject into one run of a command, and the routes by which it gets there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from pytest_ascendcache.faults.trace import Act, Operation, TraceError, read_log
 
 
 class Action(str, Enum):
-    """What happens at the planned operation.
-
-    ``TEAR`` kills in the middle of a write; ``SHORT`` lets a write do half of its work, which
-    is no error; ``HOLD`` stops the process until its :class:`Gate` is opened.
-    """
+    """What happens at the planned operation. ``TEAR`` kills in the middle of a write. ``SHORT``
+    lets a write do half of its work, which is not an error. ``HOLD`` stops the process until its
+    :class:`Gate` is opened."""
 
     RECORD = "record"
     KILL = "kill"
@@ -36,17 +34,18 @@ LASTING = {
     Action.ENOSPC: frozenset(_MAKES),
     Action.EROFS: frozenset(each for each in Act if each.changes or each is Act.TOUCH),
 }
-"""Errors that do not go away: they strike at every operation of these kinds from the first on."""
+"""Errors that persist: they occur at the planned operation and at every later one of these
+kinds."""
 
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """``action`` at operation ``at``; every operation up to it is recorded in ``log``.
+    """``action`` at operation ``at``. Every operation up to it is recorded in ``log``.
 
-    Where the route can, errors of :data:`LASTING` strike at ``at`` and at all that follow.
-    ``behind`` is the operation before ``at``, for a route that holds behind one
-    (``FaultRoute.holds_behind``). ``root`` is the directory the command works on, for an error
-    of its whole file system.
+    Errors of :data:`LASTING` also occur at later operations, if the route can do that. ``behind``
+    is the operation before ``at``, for a route that stops a process after an operation
+    (``FaultRoute.holds_behind``). ``root`` is the directory the command works on, for an error of
+    its whole file system.
     """
 
     log: Path
@@ -61,46 +60,38 @@ class FaultPlan:
 
 
 class FaultRoute(Protocol):
-    """How faults get into a command that knows nothing of them."""
+    """How faults get into a command that is unaware of them."""
 
     @property
     def actions(self) -> frozenset[Action]:
-        """What it can make happen."""
+        """The actions this route can carry out."""
 
     @property
     def holds_behind(self) -> bool:
-        """Whether it can only hold a process right behind an operation, not before one."""
+        """Whether it stops a process right after an operation, rather than before one."""
 
     @property
     def most_states(self) -> int | None:
-        """How many states of one kind are worth their time; ``None`` is all of them."""
+        """How many states of one kind to try; None for all of them."""
 
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
-        """The program to start, and its arguments, in place of ``program``."""
+        """The program and arguments to start in place of these."""
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """What a run did below ``root``, in order.
-
-        Raises:
-            TraceError: where its record cannot be read.
-        """
+        """What a run did below ``root``, in order. Raises ``TraceError`` if its record cannot be
+        read."""
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """Make sure that the fault struck where it was planned.
-
-        Raises:
-            TraceError: where it did not; nothing can be told from such a run.
-        """
+        """Check that the fault occurred where it was planned. Raises ``TraceError`` if it did not.
+        Nothing can be concluded from such a run."""
 
 
 @dataclass(frozen=True)
 class FaultPoints:
-    """Named points in the command itself: its program ``faulty-<name>`` takes the plan first.
-
-    Source: ``reference.faulty``, which has the format.
-    """
+    """Named points in the command itself: its program ``faulty-<name>`` takes the plan as first
+    argument. ``reference.faulty`` documents the format."""
 
     actions: frozenset[Action] = frozenset(Action)
     holds_behind: bool = False
@@ -109,7 +100,6 @@ class FaultPoints:
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
-        """See :class:`FaultRoute`."""
         fields: dict[str, object] = {"log": str(plan.log)}
         if plan.at is not None:
             fields |= {"point": plan.at.point, "nth": plan.at.nth, "do": plan.action.value}
@@ -120,15 +110,13 @@ class FaultPoints:
         return f"faulty-{program}", [json.dumps(fields), *arguments]
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """See :class:`FaultRoute`."""
         return read_log(plan.log, root)
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """See :class:`FaultRoute`."""
         if plan.at is None:
             return
         where = (plan.at.point, plan.at.nth)
         if where not in {(each.point, each.nth) for each in self.operations(plan, root)}:
-            raise TraceError(f"{plan}: this run did not get there")
+            raise TraceError(f"{plan}: this run did not reach it")
         if plan.action in (Action.KILL, Action.TEAR) and returncode != -9:
             raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")

@@ -1,9 +1,9 @@
-"""Faults in any command, through strace: recorded, planned, injected, and verified.
+"""Faults in any command, through strace: recorded, planned, injected and verified.
 
-A file system that may only be read is a real one (``faults.read_only``), and takes no strace.
+A read-only file system is a real one (``faults.read_only``) and needs no strace.
 
-Source: facts ``feasibility`` section 2. Never with ``--seccomp-bpf``: with it strace 6.1 lets
-signals are silently ignored. What was planned is therefore looked for in the log of every run.
+Source: facts ``feasibility`` section 2. Never use ``--seccomp-bpf``: with it strace 6.1 silently
+drops injected signals. Therefore the log of every run is searched for the planned fault.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SELF_TEST_PATIENCE = 20.0
 SINGLE_CALLS = frozenset(
     {Action.RECORD, Action.KILL, Action.HOLD, Action.ENOSPC, Action.EIO, Action.EACCES}
 )
-"""What happens at one system call."""
+"""Actions that affect one system call."""
 
 
 def _actions() -> frozenset[Action]:
@@ -51,7 +51,6 @@ class Strace:
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
-        """See :class:`FaultRoute`."""
         command = self.argv(program, arguments)
         if plan.action is Action.EROFS and plan.root is not None:
             return read_only.command(plan.root, plan.log, command)
@@ -63,11 +62,9 @@ class Strace:
         return sys.executable, ["-I", str(_HOLDING), *map(str, places), *traced]
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """See :class:`FaultRoute`."""
         return tuple(operations(read_calls(plan.log), root))
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """See :class:`FaultRoute`."""
         if plan.at is None:
             return
         if plan.action is Action.EROFS:
@@ -77,18 +74,18 @@ class Strace:
         where = (root / plan.at.path).parent
         for call in read_calls(plan.log):
             if (call.name, call.nth) == (plan.at.point, plan.at.nth) and call.interfered:
-                # Temporary names differ from run to run; their directory does not.
+                # Temporary names differ between runs; their directory does not.
                 if where not in {path.parent for path in (*call.paths, *call.places)}:
                     raise TraceError(f"{plan}: this run had another call in its place")
                 break
         else:
-            raise TraceError(f"{plan}: this run did not get there, or nothing happened to it")
+            raise TraceError(f"{plan}: this run did not reach it, or was not affected")
         if plan.action is Action.KILL and returncode in (0, None):
             raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")
 
 
 def _options(log: Path) -> list[str]:
-    # A name that this machine has no call for is no error with the question mark.
+    # The question mark allows names that this machine has no call for.
     traced, unseen = (",".join(f"?{each}" for each in calls) for calls in (TRACED, UNSEEN))
     return [
         *("-f", "-qq", "-y", "-xx"),
@@ -102,20 +99,20 @@ def _injection(plan: FaultPlan) -> list[str]:
         return _injected(plan.behind, "signal=STOP")
     if plan.at is None or plan.action is Action.HOLD:
         return []
-    # Once, also where the error would last: later calls of that name may be on other disks.
+    # Only once, even for a lasting error: later calls of that name may concern other disks.
     what = "signal=KILL" if plan.action is Action.KILL else f"error={plan.action.value}"
     return _injected(plan.at, what)
 
 
 def _injected(at: Operation, what: str) -> list[str]:
-    """``when`` counts the calls of each process by itself, and strikes in each; a path keeps the
-    others out of it."""
+    """The options that inject a fault at one operation. ``when`` counts in each process separately
+    and would strike in each; a path excludes the others."""
     only = ["-P", at.aim] if at.aim else []
     return [*only, "-e", f"inject={at.point}:{what}:when={at.nth + 1}"]
 
 
 def find_strace() -> str | None:
-    """The strace of this machine, if it can record a process and kill it where it is told to."""
+    """The strace of this machine, if it can record a process and kill it at a planned call."""
     program = shutil.which("strace")
     return program if program and _works(program) else None
 

@@ -1,7 +1,7 @@
-"""From the log of ``strace -f -y -xx`` to operations on files.
+"""Turns the log of ``strace -f -y -xx`` into file operations.
 
-Calls are named by their system call and how many of it the same process had made before, which
-is how strace plans an injection. Calls that failed are counted and are no operations.
+A call is identified by its name and by how many calls of that name its process made before, as
+strace counts when it injects faults. Failed calls are counted but are no operations.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ TRACED = (
     *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir"),
     *("mkdir", "mkdirat"),
 )
-"""System calls that are recorded, where the machine has them."""
+"""System calls to record, if the machine has them."""
 
 UNSEEN = ("sendfile", "copy_file_range", "splice")
-"""Calls that copy what no trace shows. They are refused, and programs write instead, as they do on
-file systems that lack them."""
+"""Calls whose data no trace shows. They are made to fail, so programs write instead, as they do on
+file systems without these calls."""
 
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _DESCRIPTOR = re.compile(r"(\d+|AT_FDCWD)<((?:\\x[0-9a-f]{2})*)>")
@@ -40,7 +40,7 @@ _UNFINISHED = " <unfinished ...>"
 
 @dataclass(frozen=True)
 class Call:
-    """One system call of one process; ``result`` is what strace printed after ``=``."""
+    """One system call of one process. ``result`` is what strace printed after ``=``."""
 
     process: int
     name: str
@@ -50,27 +50,23 @@ class Call:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call did what it is for."""
         return self.result[:1].isdigit() and "INJECTED" not in self.result
 
     @property
     def interfered(self) -> bool:
-        """Whether it is one the tracer failed, or in which the process was killed."""
+        """Whether the call was made to fail, or its process was killed in it."""
         return "INJECTED" in self.result or self.result.startswith("?")
 
     @property
     def strings(self) -> list[bytes]:
-        """The strings among the arguments.
-
-        Raises:
-            TraceError: where one was too long to be recorded.
-        """
-        found = []
+        """The strings among the arguments. Raises ``TraceError`` if one was too long to be
+        recorded."""
+        strings = []
         for text, cut in _STRING.findall(self.arguments):
             if cut:
                 raise TraceError(f"{self.name}: what is written is too long to be recorded")
-            found.append(_bytes(text))
-        return found
+            strings.append(_bytes(text))
+        return strings
 
     @property
     def places(self) -> list[Path]:
@@ -79,22 +75,23 @@ class Call:
 
     @property
     def aims(self) -> list[str]:
-        """What strace can be told to look for: its strings, else the paths of its descriptors."""
-        found = [] if self.name in _WRITES else _STRING.findall(self.arguments)
-        texts = found or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
+        """Paths by which strace can select the call: its strings, or else those of its
+        descriptors."""
+        strings = [] if self.name in _WRITES else _STRING.findall(self.arguments)
+        texts = strings or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
         return [os.fsdecode(_bytes(text)) for text, _ in texts]
 
     @property
     def paths(self) -> list[Path]:
-        """Every path the call names: strings, relative to the descriptor before each, or to
-        the working directory (which strace shows for calls that take one)."""
-        found, base = [], Path("/")
+        """Every path that the call names. A string is relative to the descriptor before it; for
+        calls that use the working directory, strace shows that as a descriptor."""
+        paths, base = [], Path("/")
         for piece in re.finditer(f"{_DESCRIPTOR.pattern}|{_STRING.pattern}", self.arguments):
             if piece[1] is not None:
                 base = Path(os.fsdecode(_bytes(piece[2])))
             else:
-                found.append(Path(os.path.normpath(base / os.fsdecode(_bytes(piece[3])))))
-        return found
+                paths.append(Path(os.path.normpath(base / os.fsdecode(_bytes(piece[3])))))
+        return paths
 
 
 def _bytes(text: str) -> bytes:
@@ -102,11 +99,8 @@ def _bytes(text: str) -> bytes:
 
 
 def read_calls(log: Path) -> list[Call]:
-    """Every call in a log, in the order they ended.
-
-    Raises:
-        TraceError: where the log cannot be read.
-    """
+    """Every call in a log, in the order in which they ended. Raises ``TraceError`` if the log
+    cannot be read."""
     try:
         lines = log.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -135,12 +129,11 @@ def read_calls(log: Path) -> list[Call]:
 
 @dataclass
 class _Descriptors:
-    """Where in their files the descriptors of all processes stand; -1 appends."""
+    """The file offsets of the descriptors of all processes; -1 for appending."""
 
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def write(self, call: Call, size: int) -> int:
-        """Where a write begins."""
         key = (call.process, call.arguments.partition("<")[0])
         offset = self.offsets.get(key, 0)
         if offset >= 0:
@@ -148,12 +141,10 @@ class _Descriptors:
         return offset
 
     def opened(self, call: Call) -> None:
-        """A new descriptor."""
         key = (call.process, call.result.partition("<")[0])
         self.offsets[key] = -1 if "O_APPEND" in call.arguments else 0
 
     def sought(self, call: Call) -> None:
-        """A descriptor was moved."""
         key = (call.process, call.arguments.partition("<")[0])
         if self.offsets.get(key, 0) >= 0:
             self.offsets[key] = int(call.result.split()[0])
@@ -163,13 +154,13 @@ def operations(calls: list[Call], root: Path) -> Iterator[Operation]:
     """What successful calls did below ``root``."""
     descriptors = _Descriptors()
     alike = Counter((call.name, call.nth) for call in calls)
-    there: Counter[tuple[int, str, str]] = Counter()
+    aimed: Counter[tuple[int, str, str]] = Counter()
     for number, call in enumerate(calls):
         aim, nth = "", call.nth
         if alike[call.name, call.nth] > 1 and call.aims:
             aim = call.aims[0]
-            nth = there[call.process, call.name, aim]
-        there.update((call.process, call.name, each) for each in set(call.aims))
+            nth = aimed[call.process, call.name, aim]
+        aimed.update((call.process, call.name, each) for each in set(call.aims))
         if not call.succeeded or not (call.places or call.paths):
             continue
         for act, path, data, offset, target in _effects(call, descriptors):
@@ -185,7 +176,7 @@ _Effect = tuple[Act, Path, bytes, int, "Path | None"]
 
 
 def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
-    """What one call does; opening may create and truncate."""
+    """What one call does. Opening may also create and truncate."""
     name = call.name
     if name in _OPENS:
         descriptors.opened(call)
@@ -211,7 +202,7 @@ def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
     elif name == "utimensat":
         yield Act.TOUCH, (call.paths or call.places)[0], b"", 0, None
     else:
-        yield from _renamed(call)
+        yield from _name_change(call)
 
 
 def _opened(call: Call) -> Iterator[_Effect]:
@@ -240,7 +231,7 @@ _NAME_ACTS = {
 }
 
 
-def _renamed(call: Call) -> Iterator[_Effect]:
+def _name_change(call: Call) -> Iterator[_Effect]:
     act = _NAME_ACTS.get(call.name)
     if act is None:
         return

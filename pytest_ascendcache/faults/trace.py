@@ -1,4 +1,4 @@
-"""What one run of a command did to a directory, operation by operation."""
+"""What one run of a command did to a directory, as a sequence of operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """A recording that cannot be read, or that does not explain what is on disk."""
+    """A record cannot be read, or does not explain what is on disk."""
 
 
 class Act(str, Enum):
@@ -41,7 +41,7 @@ class Act(str, Enum):
 
     @property
     def names(self) -> bool:
-        """Whether it changes what a directory holds."""
+        """Whether it changes the names in a directory."""
         return self in _NAMES
 
 
@@ -59,14 +59,14 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation on something below the watched directory; paths are relative to it.
+    """One operation below the watched directory; paths are relative to it.
 
-    ``point`` and ``nth`` are what a fault is planned by: the operation's name, and how many of
-    that name came before it in its process; ``number`` is its place among all of them. A
-    write's ``data`` goes to byte ``offset`` (-1: the end of the file); ``target`` is a rename's
-    or a link's new name, ``offset`` a truncation's new size. Where another process makes as many
-    calls of that name, ``aim`` is the path as the call has it, and ``nth`` counts those with it
-    alone.
+    Faults are planned by ``point``, the operation's name, and ``nth``, how many of that name its
+    process did before. ``number`` is its position among all operations. A write puts ``data`` at
+    byte ``offset`` (-1: at the end of the file). ``target`` is the new name of a rename or link;
+    the ``offset`` of a truncation is the new size. If another process makes equally many calls of
+    that name, ``aim`` is the path as the call spells it, and ``nth`` counts calls with that path
+    only.
     """
 
     number: int
@@ -85,11 +85,8 @@ class Operation:
 
 
 def read_log(log: Path, root: Path) -> tuple[Operation, ...]:
-    """The operations below ``root`` of a log of named points (``reference.faulty``).
-
-    Raises:
-        TraceError: where the log is missing or is not one.
-    """
+    """The operations below ``root`` in a log of named points (``reference.faulty``). Raises
+    ``TraceError`` if there is no such log."""
     try:
         lines = log.read_bytes().splitlines()
         documents = [json.loads(line) for line in lines]
@@ -117,7 +114,7 @@ def _operations(documents: Iterable[dict[str, object]], root: Path) -> Iterable[
 
 
 def below(root: Path, path: str) -> str | None:
-    """A path relative to ``root`` (empty: the root itself), or ``None`` if it is elsewhere."""
+    """A path relative to ``root`` (empty for the root itself), or None if it is elsewhere."""
     path = os.path.normpath(path)
     if path == str(root):
         return ""

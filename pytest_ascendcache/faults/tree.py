@@ -1,4 +1,4 @@
-"""A directory in memory: what it holds, and what a power loss would leave of it."""
+"""A directory in memory: its contents, and what a power loss would leave of them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,20 @@ class Item:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it can hold others."""
         return self.data is None and self.link is None
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Everything below a directory by relative path; ``items[""]`` is the directory itself,
-    and missing where there is none."""
+    """Everything below a directory by relative path. ``items[""]`` is the directory itself; it is
+    missing if the directory does not exist."""
 
     items: Mapping[str, Item]
 
     @classmethod
     def read(cls, root: Path) -> Tree:
-        """What is there now.
-
-        Raises:
-            TraceError: for what is neither file, directory nor link.
-        """
+        """The current contents of a directory. Raises ``TraceError`` for anything but files,
+        directories and links."""
         if not root.is_dir():
             return cls({})
         items = {"": Item(mode=stat.S_IMODE(root.stat().st_mode))}
@@ -53,7 +49,7 @@ class Tree:
         return cls(items)
 
     def write(self, root: Path) -> None:
-        """Put this in place of whatever is at ``root``."""
+        """Replace whatever is at ``root`` by this tree."""
         if root.exists():
             shutil.rmtree(root)
         for name, item in sorted(self.items.items()):
@@ -69,7 +65,7 @@ class Tree:
 
     @property
     def content(self) -> frozenset[tuple[str, bytes | None, str | None]]:
-        """Names and contents, to tell two trees apart."""
+        """Names and contents, to compare trees."""
         return frozenset((name, item.data, item.link) for name, item in self.items.items())
 
 
@@ -81,22 +77,17 @@ def _look(path: Path) -> Item:
     if stat.S_ISDIR(info.st_mode):
         return Item(mode=mode)
     if not stat.S_ISREG(info.st_mode):
-        raise TraceError(f"{path} is no file, directory or link, and cannot be rebuilt")
-    return Item(data=b"".join(read_quietly(path)), mode=mode)  # looking is no access
+        raise TraceError(f"{path} is not a file, directory or link, and cannot be rebuilt")
+    return Item(data=b"".join(read_quietly(path)), mode=mode)  # leaves access times unchanged
 
 
 class Inode:
-    """One file or directory with its contents, and what of them is surely on the disk."""
+    """One file or directory: its contents, and the part that is certain to be on disk."""
 
     def __init__(self, item: Item, durable: bool) -> None:
         self.item = item
         self.data = item.data or b""
         self.durable = self.data if durable else b""
-
-    @property
-    def is_directory(self) -> bool:
-        """Whether it can hold others."""
-        return self.item.is_directory
 
     def write(self, data: bytes, offset: int) -> None:
         """Overwrite from a byte on; -1 appends. A gap is filled with zeros."""
@@ -105,15 +96,13 @@ class Inode:
         self.data = filled[:start] + data + filled[start + len(data) :]
 
     def resize(self, size: int) -> None:
-        """Cut or fill with zeros."""
+        """Truncate, or extend with zeros."""
         self.data = self.data[:size].ljust(size, b"\0")
 
     def lost(self, zeros: bool) -> bytes:
-        """Contents after a power loss: what was synced, and nothing or zeros for the rest.
-
-        File systems differ: a file that was extended and not synced is found short, or as long
-        as it should be and without its data.
-        """
+        """Contents after a power loss: what was synced, and nothing or zeros for the rest. File
+        systems differ: an extended, unsynced file is either short, or has its full length without
+        its data."""
         if self.data == self.durable:
             return self.data
         return self.durable.ljust(len(self.data), b"\0") if zeros else self.durable
@@ -121,21 +110,19 @@ class Inode:
 
 @dataclass
 class NameChange:
-    """A change of a directory's names; ``durable`` once the directory was synced after it."""
+    """A change of names in a directory. It is ``durable`` once the directory has been synced."""
 
     operation: Operation
     inode: Inode | None
     durable: bool = False
 
     @property
-    def directories(self) -> set[str]:
-        """Directories whose names it changes."""
-        names = {self.operation.target or self.operation.path}
-        return {name.rpartition("/")[0] for name in names}
+    def directory(self) -> str:
+        return (self.operation.target or self.operation.path).rpartition("/")[0]
 
 
 class Replay:
-    """Operations done one after the other on a tree that was there before."""
+    """Applies operations one by one to an initial tree."""
 
     def __init__(self, before: Tree) -> None:
         self._before = {name: Inode(item, True) for name, item in before.items.items()}
@@ -143,10 +130,10 @@ class Replay:
         self.changes: list[NameChange] = []
 
     def do(self, operation: Operation) -> None:
-        """Carry out one operation; what fails for want of a name changes nothing."""
+        """Apply one operation. One that needs a missing name changes nothing."""
         inode = self.names.get(operation.path)
         if operation.act.names:
-            self._rename(operation, inode)
+            self._change_names(operation, inode)
         elif inode is None:
             return
         elif operation.act is Act.WRITE:
@@ -157,9 +144,9 @@ class Replay:
             inode.durable = inode.data
         elif operation.act is Act.SYNC_DIRECTORY:
             for change in self.changes:
-                change.durable = change.durable or operation.path in change.directories
+                change.durable = change.durable or operation.path == change.directory
 
-    def _rename(self, operation: Operation, inode: Inode | None) -> None:
+    def _change_names(self, operation: Operation, inode: Inode | None) -> None:
         if operation.act in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
             if inode is not None:
                 return
@@ -173,12 +160,12 @@ class Replay:
         _apply(self.names, change)
 
     def tree(self) -> Tree:
-        """What a process that looks now finds."""
+        """What a process sees now."""
         return _tree(self.names, lambda inode: inode.data)
 
     @property
     def unsynced(self) -> dict[str, Inode]:
-        """Files, by their names now, of which not all is surely on the disk."""
+        """Files, by their current names, that are not entirely on disk."""
         return {name: each for name, each in self.names.items() if each.data != each.durable}
 
     def without(
@@ -187,8 +174,8 @@ class Replay:
         zeros: bool = False,
         lost: Inode | None = None,
     ) -> Tree:
-        """What is found after a power loss that undid some changes of names, and lost what was
-        not synced: of every file, or of the one that is ``lost``."""
+        """What remains after a power loss that undoes the name changes ``dropped`` and loses
+        unsynced data, of every file or only of ``lost``."""
         gone = {id(change) for change in dropped}
         names = dict(self._before)
         for change in self.changes:
@@ -217,9 +204,9 @@ def _apply(names: dict[str, Inode], change: NameChange) -> None:
 def _move(names: dict[str, Inode], source: str, target: str, inode: Inode) -> None:
     if names.get(source) is inode:
         del names[source]
-    if target:  # else it has left the watched directory
+    if target:  # otherwise it left the watched directory
         names[target] = inode
-    if inode.is_directory:
+    if inode.item.is_directory:
         for name in [each for each in names if each.startswith(f"{source}/")]:
             moved = names.pop(name)
             if target:

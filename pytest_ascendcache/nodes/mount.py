@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_ascendcache.nodes.namespace import Unavailable, enter, unmount
 from pytest_ascendcache.nodes.profile import LOOKUPS_STAY, NodeProfile
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 
 _DEVICE = Path("/dev/fuse")
 _REFUSING = Path(__file__).with_name("refusing.py")
@@ -59,9 +59,10 @@ class Mount:
 
     def _mount(self) -> None:
         program, *arguments = self._command
-        environment = dict(os.environ)
         try:
-            started = ProcessLauncher({}).start(program, arguments, environment, Path("/"), 0o022)
+            started = ProcessLauncher({}).start(
+                Command(program, arguments, dict(os.environ), Path("/"), 0o022)
+            )
         except ToolchainError as error:
             raise Unavailable(str(error).rstrip(".")) from None
         self._running = started

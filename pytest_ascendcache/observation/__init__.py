@@ -1,12 +1,15 @@
-"""Deciding from outside what a compile delivered and what became of the cache.
+"""Decides from outside what a compile delivered and what it did to the cache.
 
-A request goes to the toolchain; canaries and two snapshots say what happened. This room knows
-toolchains and directories; it does not judge.
+This room sends requests to a toolchain and looks at markers and two snapshots. It does not judge.
 """
 
-from pytest_ascendcache.observation.cache import Shared
-from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, ClientRun
-from pytest_ascendcache.observation.control import CONTROL_RUNS, positive_control
+from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
+from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, ClientRun
+from pytest_ascendcache.observation.control import (
+    CONTROL_RUNS,
+    network_control,
+    positive_control,
+)
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
     CacheSize,
@@ -16,27 +19,18 @@ from pytest_ascendcache.observation.evidence import (
     RankEvent,
     RankNote,
     Sighting,
-    Step,
 )
 from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
-from pytest_ascendcache.observation.launched import LaunchedGang, launched_gang
+from pytest_ascendcache.observation.launched import launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
-from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
-from pytest_ascendcache.observation.network_control import network_control
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
-from pytest_ascendcache.observation.static_kernel import (
-    ClientRequest,
-    Compiled,
-    StaticKernelsUnderTest,
-    state_of,
-)
-from pytest_ascendcache.observation.watch import Watch
+from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest, state_of
 
 __all__ = [
     "CONTROL_RUNS",
@@ -44,17 +38,13 @@ __all__ = [
     "IMPOSTOR",
     "OWN",
     "SLOPES",
-    "WRONG",
     "Accuracy",
     "Address",
     "CacheSize",
     "CacheUnderTest",
-    "ClientRequest",
     "ClientRun",
-    "Compiled",
     "Evidence",
     "Interruption",
-    "LaunchedGang",
     "NetworkControl",
     "NetworkRun",
     "NetworkUnderTest",
@@ -69,7 +59,6 @@ __all__ = [
     "Sighting",
     "StandIn",
     "StaticKernelsUnderTest",
-    "Step",
     "Watch",
     "launched_gang",
     "meeting_place",

@@ -1,4 +1,4 @@
-"""What runs of a cache show of harm, and the runs that are made after a promise was broken."""
+"""The harm that runs of a cache show, and the extra runs made after a promise was broken."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from pytest_ascendcache.observation.run import Run
 
 LOOKED_AT = 8
-"""Runs a check may compare at once; older ones it has passed."""
+"""Runs a check may compare at once. It has accepted the ones before."""
 
 FROM_OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
-"""Signals that others send; all others are a crash."""
+"""Signals that other processes send. Any other signal is a crash."""
 
 LATER_RUNS = 3
+"""Extra runs made to see whether the cache works again."""
 
 _INSTRUMENT = re.compile(r"(out|empty|record-out)\d+")
-"""Directories the instrument makes beside the cache."""
+"""Directories that this package creates next to the cache."""
 
 
 class Witnessed(Protocol):
-    """What a witness needs of the cache it watches, see ``WatchedCache``."""
+    """The part of ``CacheUnderTest`` that its witness uses."""
 
     root: Path
     home: Path
@@ -42,40 +43,28 @@ class Witnessed(Protocol):
     evidence: Evidence
     views: tuple[Path, ...]
 
-    def again(self, request: CompileRequest) -> Run:
-        """One more compile, which no witness looks at."""
-
-    def new_output(self) -> Path:
-        """An output directory nothing was delivered to yet."""
-
-    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
-        """Kernels of a fresh compile of what a run compiled."""
-
-    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
-        """What is wrong with an operator's entry; empty where nothing is."""
-
-    def trust_marks(self) -> None:
-        """Take marks in the cache for one's own."""
-
+    def again(self, request: CompileRequest) -> Run: ...
+    def new_output(self) -> Path: ...
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]: ...
+    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str: ...
+    def trust_marks(self) -> None: ...
     def known_state(
         self,
-    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]:
-        """Canaries by token, and entries by operator and options."""
+    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]: ...
 
 
 class CacheWitness:
-    """Watches the runs of one cache under test for harm."""
+    """Watches the runs of one cache for harm."""
 
     def __init__(self, cache: Witnessed) -> None:
         self._cache = cache
         self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
         self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []
         self._outside: dict[str, str] = {}
-        self._lay_there: set[str] = set()
+        self._existing: set[str] = set()
         self._litter: dict[str, None] = {}
 
     def note(self, run: Run) -> None:
-        """Remember a run."""
         self._runs.append(run)
         choice = run.result.request.options.entry_choice
         for operator, path in zip(run.operators, run.result.delivered, strict=True):
@@ -84,30 +73,30 @@ class CacheWitness:
         self._cache.evidence.ran(self)
 
     def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
-        """What lies beside the cache in the sandbox and is named by no request: nobody may
-        change it."""
-        self._lay_there = _names(self._cache.work)
-        words = " ".join(
+        """Snapshots of directories next to the cache that no request names. No run may change
+        them."""
+        self._existing = _names(self._cache.work)
+        named = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
         )
         cache = self._cache
-        own = {cache.root, cache.home, cache.work}
+        watched = {cache.root, cache.home, cache.work}
         return {
             path: Snapshot.take(path)
             for path in cache.sandbox.iterdir()
             if path.is_dir()
             and not _INSTRUMENT.fullmatch(path.name)
-            and not any(mine.is_relative_to(path) for mine in own)
-            and str(path) not in words
+            and not any(mine.is_relative_to(path) for mine in watched)
+            and str(path) not in named
         }
 
     def compare(self, before: dict[Path, Snapshot]) -> None:
-        """Note what became of bystanders, and what is new in the working directory; reading, and
-        the times a read moves, is no harm."""
+        """Record changes of bystanders and new files in the working directory. Reading is no
+        harm."""
         self._litter.update(
             (name, None)
-            for name in sorted(_names(self._cache.work) - self._lay_there)
+            for name in sorted(_names(self._cache.work) - self._existing)
             if not name.startswith("kernel_meta")
         )
         for root, then in before.items():
@@ -115,22 +104,22 @@ class CacheWitness:
                 self._outside[f"{root.name}/{path}"] = change.value
 
     def seen(self, outside: bool = True) -> list[Sighting]:
-        """See :class:`~pytest_ascendcache.observation.evidence.Witness`. Without ``outside``
-        nothing is told of what lies beside the cache."""
-        found = [
+        """Harm seen in the last runs. Without ``outside``, directories next to the cache are left
+        out."""
+        sightings = [
             Sighting(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
             for path, change in (self._outside.items() if outside else ())
         ]
-        found += self._misplaced()
+        sightings += self._misplaced()
         for run in reversed(self._runs):
-            found += self._of(run)
-            if any(each.harm is Harm.WRONG_RESULT for each in found):
+            sightings += self._of(run)
+            if any(each.harm is Harm.WRONG_RESULT for each in sightings):
                 break
-        return found
+        return sightings
 
     def _misplaced(self) -> list[Sighting]:
-        """What runs left in the working directory that is not debugging's, and files anybody may
-        write."""
+        """Files that runs left in the working directory, except for debug output, and
+        world-writable files."""
         open_to_all = [
             path
             for path, state in Snapshot.take(self._cache.root).files.items()
@@ -141,7 +130,7 @@ class CacheWitness:
                 Sighting(Harm.MISPLACED, f"{each} lies in the working directory")
                 for each in self._litter
             ),
-            *(Sighting(Harm.MISPLACED, f"anybody may write {each}") for each in open_to_all),
+            *(Sighting(Harm.MISPLACED, f"{each} is world-writable") for each in open_to_all),
         ]
 
     def _of(self, run: Run) -> list[Sighting]:
@@ -155,7 +144,7 @@ class CacheWitness:
         return []
 
     def _unverified(self, run: Run) -> list[Sighting]:
-        """Marks in what was delivered that no valid entry of this cache was given."""
+        """Kernels delivered with a marker that no valid entry of this cache has."""
         tokens = self._cache.known_state()[0]
         strange = [
             operator
@@ -163,34 +152,33 @@ class CacheWitness:
             if run.born is None and find_canaries(run.model(operator).read_bytes()) - set(tokens)
         ]
         return [
-            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: a kernel was loaded that nothing vouches for")
+            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: an unverified kernel was loaded")
             for each in strange
         ]
 
     def _wrong(self, run: Run) -> list[Sighting]:
-        """Operators that were delivered another kernel than a fresh compile gives them."""
+        """Operators whose kernel differs from that of a fresh compile."""
         if not _is_plain(run):
-            return []  # what a fresh compile of the same would be is not known
-        found = []
+            return []  # the matching fresh compile is not known
+        sightings = []
         for operator in self._unlike_fresh(run):
             if not self._is_last(run) and not run.served_from(operator):
-                continue  # what a compile gives may have been changed since, on purpose
+                continue  # a check may have changed the compiler on purpose since then
             if self._earlier(run, operator):
-                what = f"{operator}: the kernel of an earlier compile of it is used, a stale one"
-                found.append(Sighting(Harm.LOST_WORK, what))
+                what = f"{operator}: a stale kernel of an earlier compile is used"
+                sightings.append(Sighting(Harm.LOST_WORK, what))
             else:
                 what = f"{operator}: another kernel is delivered than a fresh compile gives"
-                found.append(Sighting(Harm.WRONG_RESULT, what))
-        return found
+                sightings.append(Sighting(Harm.WRONG_RESULT, what))
+        return sightings
 
     def _is_last(self, run: Run) -> bool:
-        """Whether it is the last run, or was started together with it; runs made to look at the
-        harm are not among those that are remembered."""
+        """Whether this run, or one started together with it, is the last of the check."""
         return all(run is not each or each.before is self._runs[-1].before for each in self._runs)
 
     def _unlike_fresh(self, run: Run) -> list[OperatorSpec]:
-        """Operators whose kernel is none that a fresh compile gives; where two fresh compiles
-        differ (each may carry a birthmark) that decides nothing."""
+        """Operators whose kernel no fresh compile delivers. If two fresh compiles differ, because
+        each has a birthmark, that tells nothing."""
         first = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
         unlike = [each for each in run.operators if not same_code(run.kernel(each), first[each])]
         if not unlike:
@@ -199,7 +187,8 @@ class CacheWitness:
         return [each for each in unlike if same_code(first[each], second[each])]
 
     def _earlier(self, run: Run, operator: OperatorSpec) -> bool:
-        """Whether the same operator was given this very kernel before, under the same options."""
+        """Whether an earlier compile of the operator under the same options delivered this very
+        kernel."""
         choice, path = run.result.request.options.entry_choice, run.model(operator)
         kernel = run.kernel(operator)
         for known, options, model in self._delivered:
@@ -212,7 +201,7 @@ class CacheWitness:
         return False
 
     def _hang(self, run: Run) -> list[Sighting]:
-        """A run that did not end is a hang if the same does not end again, and does without a
+        """A run that did not end is a hang if it does not end a second time, but does without a
         cache."""
         if self._fails_anyway(run):
             return []
@@ -222,7 +211,7 @@ class CacheWitness:
         return [Sighting(Harm.HANG, f"the compiler {run.result.ending}, twice")]
 
     def _fails_anyway(self, run: Run) -> bool:
-        """Whether the request fails without a cache too: that says nothing of the cache."""
+        """Whether the request fails without a cache too, which is not the cache's fault."""
         try:
             self._cache.fresh_kernels(run)
         except ToolchainError:
@@ -230,16 +219,12 @@ class CacheWitness:
         return False
 
     def afterwards(self) -> Sighting | None:
-        """See :class:`~pytest_ascendcache.observation.evidence.Witness`.
-
-        Runs of the last request's operators under enable, as a user would make them: until one
-        of them reuses everything.
-        """
+        """Run the last request under enable, as a user would, until a run reuses everything."""
         if not self._runs:
             return None
         last = self._runs[-1]
         if last.result.request.cache_dir not in (self._cache.root, *self._cache.views):
-            return None  # marks are in this cache only
+            return None  # only this cache has markers
         request = _plainly(last.result.request)
         self._cache.trust_marks()
         runs = []
@@ -253,17 +238,14 @@ class CacheWitness:
                     return min(wrong, key=lambda each: each.harm.rank)
                 if self._reuses_all(run):
                     break
-        return self._told_by(runs, last)
+        return self._usability(runs, last)
 
     def _reuses_all(self, run: Run) -> bool:
         return run.succeeded and all(self._reuses(run, each) for each in run.operators)
 
     def _reuses(self, run: Run, operator: OperatorSpec) -> bool:
-        """Whether a kernel was served; from an entry that is still damaged it should not be.
-
-        Raises:
-            NotDecidable: where that cannot be told.
-        """
+        """Whether a kernel was reused. A damaged entry must not be. Raises ``NotDecidable`` if that
+        cannot be told."""
         try:
             return run.delivered(operator) is Delivered.REUSED
         except NotDecidable:
@@ -271,7 +253,7 @@ class CacheWitness:
                 return False
             raise
 
-    def _told_by(self, runs: list[Run], last: Run) -> Sighting | None:
+    def _usability(self, runs: list[Run], last: Run) -> Sighting | None:
         if not any(run.succeeded for run in runs):
             if self._fails_anyway(runs[-1]):
                 return None
@@ -286,7 +268,7 @@ class CacheWitness:
 
 
 def _kernel_in(run: Run, operator: OperatorSpec, model: Path) -> bytes | None:
-    """The kernel of an operator in another delivered file; None where it cannot be told."""
+    """The operator's kernel in another delivered file; None if that cannot be told."""
     index = run.operators.index(operator)
     paths = list(run.result.delivered)
     paths[index] = model
@@ -297,7 +279,7 @@ def _kernel_in(run: Run, operator: OperatorSpec, model: Path) -> bytes | None:
 
 
 def _plainly(request: CompileRequest) -> CompileRequest:
-    """The same operators under enable, without anything that keeps a cache out of it."""
+    """The same operators under enable, without debugging or anything else that bypasses a cache."""
     options = request.options.but(cache_mode=CacheMode.ENABLE, debug_level=None, debug_config=None)
     return replace(
         request, options=options, raw_mode=None, raw_options={}, debug_file=None, plan=None
@@ -305,11 +287,19 @@ def _plainly(request: CompileRequest) -> CompileRequest:
 
 
 def _is_plain(run: Run) -> bool:
-    """Whether a run was asked for what options can say, and nothing that might be refused."""
+    """Whether a run asked only for what documented options can express."""
     request = run.result.request
     return not (request.debug_file or request.raw_options or request.raw_mode)
 
 
 def _names(directory: Path) -> set[str]:
-    """What lies in a directory; nothing before the first run has made it."""
     return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+
+
+def harm_in_ending(who: str, code: int | None, ending: str) -> list[Sighting]:
+    """The harm that the end of a process shows."""
+    if code is None:
+        return [Sighting(Harm.HANG, f"{who} {ending}")]
+    if code < 0 and code not in FROM_OUTSIDE:
+        return [Sighting(Harm.CRASH, f"{who} {ending}")]
+    return []

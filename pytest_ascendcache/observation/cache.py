@@ -1,4 +1,4 @@
-"""The cache under test: an isolated directory, and compiles that are watched."""
+"""The cache under test: a directory of its own, and compiles that are watched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_ascendcache.caches import (
     CacheLayout,
@@ -22,6 +22,8 @@ from pytest_ascendcache.caches import (
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
+from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
+from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -29,7 +31,7 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
-from pytest_ascendcache.observation.observed import shown_output
+from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -39,12 +41,10 @@ from pytest_ascendcache.toolchains import (
     ToolchainError,
 )
 
-_Cache = TypeVar("_Cache", bound="WatchedCache")
-
 
 @dataclass(frozen=True)
 class WarmCache:
-    """A copy of a prepared cache, with what is known of it and the steps that made it."""
+    """A copy of a prepared cache, with its known entries and the steps that made it."""
 
     root: Path
     sandbox: Path
@@ -56,9 +56,9 @@ class WarmCache:
 class Shared:
     """What checks of one session need not compile again.
 
-    ``fresh``: kernels of compiles no cache had a part in, ``fresh_runs``: their digests, by run.
-    ``warm``: copies of prepared caches, below ``directory``; none are kept without one.
-    ``socs``: why a chip is not compiled for, empty for one that is.
+    ``fresh`` has kernels of compiles without a cache, ``fresh_runs`` their digests for each run.
+    ``warm`` has copies of prepared caches below ``directory``; without one nothing is copied.
+    ``socs`` says why a chip cannot be compiled for; empty if it can.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -69,15 +69,15 @@ class Shared:
         self._directory = directory
 
     def apart(self, directory: Path) -> Shared:
-        """The same for another process: what is known already, and new copies elsewhere."""
+        """A copy for another process, which keeps its own copies in ``directory``."""
         other = Shared(directory)
         other.fresh.update(self.fresh)
         other.warm.update(self.warm)
         other.socs.update(self.socs)
         return other
 
-    def keep_warm(self, key: Any, cache: WatchedCache, steps: Iterable[Step]) -> None:
-        """Copy a cache that was just prepared, marks included."""
+    def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
+        """Copy a cache that was just prepared, with its markers."""
         if self._directory is None:
             return
         cache.mark()
@@ -87,16 +87,16 @@ class Shared:
         self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), copied)
 
 
-class WatchedCache:
-    """An empty cache directory of its own, HOME and working directory included.
+class CacheUnderTest:
+    """An empty cache directory of its own, with HOME and working directory.
 
-    Every valid entry is marked with a canary before a compile, so that each compile tells by
-    itself which kernels were reused; ``marks = False`` leaves them as the toolchain wrote them,
-    to compare bytes. Compiles are processes of the toolchain under test. ``as_model = True`` has
-    operators compiled as nodes of one model, see ``CompileRequest``.
+    :meth:`compile` tells which kernels a run reused and what became of their entries. Before each
+    run every valid entry is marked with a canary; ``marks = False`` leaves entries unchanged, to
+    compare bytes. Compiles are processes of the toolchain under test. ``as_model = True`` compiles
+    operators as nodes of one model, see ``CompileRequest``.
 
-    The variables of limits go by the names of the default edition of the documents here; the
-    toolchain is given those of ``edition``.
+    The variables of limits have the names of the documents' default edition here; the toolchain
+    gets those of ``edition``.
     """
 
     def __init__(
@@ -144,37 +144,23 @@ class WatchedCache:
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Run:
-        """Compile in one process and watch; ``options`` are fields of ``CompileOptions``.
-
-        Raises:
-            ToolchainError: where the process fails or does not end: no verdict rests on it.
-        """
+        """Compile in one process and watch it. ``options`` are those of :meth:`request`. Raises
+        ``ToolchainError`` if the process fails or does not end. No verdict rests on it."""
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return run
 
     def needs_reuse(self) -> None:
-        """For a check that something bad is not served, which says nothing of a toolchain that
-        serves nothing.
-
-        Raises:
-            NotDecidable: where the positive control has shown that it does not.
-        """
+        """Call this before checking that something bad is not served: a toolchain that serves
+        nothing would pass. Raises ``NotDecidable`` if the positive control has seen no reuse."""
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
-    def attempt(
-        self,
-        *operators: OperatorSpec,
-        mode: CacheMode | None = None,
-        environment: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> Run:
-        """Like :meth:`compile`, where failing is an answer too; only a hang is not."""
-        return self.together(
-            [self.request(*operators, mode=mode, environment=environment, **options)]
-        )[0]
+    def attempt(self, *operators: OperatorSpec, **options: Any) -> Run:
+        """Like :meth:`compile`, but a failure is a valid result. Raises ``ToolchainError`` if the
+        process does not end."""
+        return self.together([self.request(*operators, **options)])[0]
 
     def request(
         self,
@@ -189,7 +175,8 @@ class WatchedCache:
         unset: frozenset[str] = frozenset(),
         **options: Any,
     ) -> CompileRequest:
-        """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
+        """The request of :meth:`compile`. ``cache_dir`` is this cache by default; ``options`` are
+        fields of ``CompileOptions``."""
         directory = self.root if cache_dir == "" else cache_dir
         return CompileRequest(
             operators=operators,
@@ -208,18 +195,15 @@ class WatchedCache:
         )
 
     def new_output(self) -> Path:
-        """An output directory nothing was delivered to yet."""
+        """An output directory that has not been used."""
         return self.sandbox / f"out{next(self._numbers)}"
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
-        """Start one process a request, all at once; the snapshots frame all of them.
-
-        Raises:
-            ToolchainError: where one of them does not end.
-        """
-        beside = self.witness.bystanders(requests)
+        """Start one process for each request, all at the same time, between one pair of snapshots.
+        Raises ``ToolchainError`` if one of them does not end."""
+        bystanders = self.witness.bystanders(requests)
         runs = self._watched(requests)
-        self.witness.compare(beside)
+        self.witness.compare(bystanders)
         for run in runs:
             self.witness.note(run)
         for run in runs:
@@ -228,7 +212,7 @@ class WatchedCache:
         return runs
 
     def again(self, request: CompileRequest) -> Run:
-        """Start one process to see what has become of the cache; not ending is an answer."""
+        """Start one process to see the state of the cache. Not ending is a valid result."""
         return self._watched([request])[0]
 
     def _watched(self, requests: Sequence[CompileRequest]) -> list[Run]:
@@ -245,14 +229,9 @@ class WatchedCache:
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
-        """Compile under enable, so that the cache holds a valid entry for each operator.
-
-        What an equal call of this session left is copied instead where it can be, see
-        :meth:`prepare`.
-
-        Raises:
-            NotDecidable: where the cache does not hold one afterwards.
-        """
+        """Compile under enable, so that the cache holds a valid entry for each operator. If
+        possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
+        ``NotDecidable`` if the cache holds no valid entry afterwards."""
         if "environment" in options:
             self._warm(operators, options)
         else:
@@ -260,12 +239,9 @@ class WatchedCache:
             self.prepare(key, lambda: self._warm(operators, options))
 
     def prepare(self, key: Any, make: Callable[[], None]) -> None:
-        """Bring an empty cache into the state that ``make`` brings it into.
-
-        A cache prepared under an equal ``key`` earlier in this session is copied instead, where
-        the positive control has shown that this toolchain serves from a copied cache: that
-        saves compiler starts.
-        """
+        """Bring an empty cache into the state that ``make`` produces. To save runs, a cache
+        prepared under an equal ``key`` in this session is copied instead, if the positive control
+        has seen the toolchain serve from a copy."""
         pristine, key = not self.root.exists(), (self.as_model, self.marks, key)
         template = self._shared.warm.get(key) if pristine else None
         if template is None:
@@ -277,7 +253,7 @@ class WatchedCache:
         shutil.copytree(template.root, self.root, symlinks=True)
         self._tokens.update(template.tokens)
         self._known.update(template.known)
-        # The commands that would do the same here.
+        # The commands that would have the same effect here.
         old, new = str(template.sandbox), str(self.sandbox)
         self.evidence.steps += [
             replace(step, command=step.command.replace(old, new)) for step in template.steps
@@ -285,7 +261,8 @@ class WatchedCache:
 
     def _warm(self, operators: tuple[OperatorSpec, ...], options: Mapping[str, Any]) -> None:
         if self.as_model and len({each.type for each in operators}) < len(operators):
-            # In a model only the type tells whose kernel an object is, until entries are known.
+            # Until entries are known, only its type tells which operator of a model an object
+            # belongs to.
             for operator in operators:
                 self._warm((operator,), options)
             return
@@ -303,11 +280,8 @@ class WatchedCache:
                 )
 
     def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
-        """The entry :meth:`warm` made for an operator under these options, as it is now.
-
-        Raises:
-            NotDecidable: where this cache was not warmed with it.
-        """
+        """The current state of the entry that :meth:`warm` made for an operator under these
+        options. Raises ``NotDecidable`` if this cache was not warmed with it."""
         choice = self._choice(options)
         stem = self._known.get((operator, choice))
         if stem is None:
@@ -315,28 +289,27 @@ class WatchedCache:
         return Entry(stem, self.layout.soc(choice.soc))
 
     def learn(self, operator: OperatorSpec, stem: str | None, options: CompileOptions) -> None:
-        """Take an entry for an operator's under these options, as :meth:`warm` does; ``None``
-        where it has none any more."""
+        """Record the entry of an operator under these options, as :meth:`warm` does; None forgets
+        it."""
         if stem is None:
             self._known.pop((operator, options.entry_choice), None)
         else:
             self._known[(operator, options.entry_choice)] = stem
 
     def _choice(self, options: Mapping[str, Any]) -> CompileOptions:
-        """What of the fields of ``CompileOptions`` among these chooses an operator's entry."""
+        """The fields of ``CompileOptions`` among these that choose an operator's entry."""
         names = {each.name for each in fields(CompileOptions)}
         chosen = {key: value for key, value in options.items() if key in names}
         return self.options.but(**chosen).entry_choice
 
     def entries(self, soc: str | None = None) -> dict[str, Entry]:
-        """Every entry of one SoC by stem, halves included."""
+        """Every entry of one chip by stem, incomplete ones included."""
         return read_entries(self.layout.soc(soc or self.options.soc))
 
     def forget_reads(self) -> None:
-        """Set access times an hour before modification, so that relatime shows the next read.
-
-        Looking and copying may have left them newer than the change time, where it would not.
-        """
+        """Set access times an hour before modification, so that the next read shows under relatime.
+        Looking and copying may have left them newer than the change time; relatime would not move
+        them."""
         self.mark()
         for path in self.root.rglob("*"):
             if path.is_file() and not path.is_symlink():
@@ -344,50 +317,27 @@ class WatchedCache:
                 os.utime(path, ns=(modified - 3600 * 10**9, modified))
 
     def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
-        """The first problem of an entry of the operator's type; empty where there is none."""
+        """The first problem among the entries of the operator's type; empty if there is none."""
         kind = operator.type.lower()
-        found = [
+        problems = [
             problem
             for entry in self.entries(soc).values()
             if entry.operator_type == kind
             for problem in entry.problems()
         ]
-        return found[0] if found else ""
+        return problems[0] if problems else ""
 
     def problems(self) -> list[str]:
-        """What is wrong with the entries of the default SoC; empty for a sound cache."""
+        """Everything wrong with the entries of the default chip; empty for a sound cache."""
         return [
             f"{stem}: {problem}"
             for stem, entry in self.entries().items()
             for problem in entry.problems()
         ]
 
-    def elsewhere(self: _Cache, root: Path) -> _Cache:
-        """The same sandbox and toolchain, watching another cache directory."""
-        other = type(self)(
-            self.toolchain, self.sandbox, self._control, self.evidence, self._shared, self.edition
-        )
-        other.root, other.layout = root, CacheLayout(root)
-        other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
-        other.options, other.as_model = self.options, self.as_model
-        return other
-
-    def seen_at(self: _Cache, root: Path) -> _Cache:
-        """The same cache as another node sees it, with the same marks, entries and witness."""
-        other = self.elsewhere(root)
-        other._known, other._left_alone, other.witness = (
-            self._known,
-            self._left_alone,
-            self.witness,
-        )
-        self.views += (root,)
-        return other
-
-    def moved(self: _Cache, sandbox: Path) -> _Cache:
-        """The same toolchain and marks in another sandbox: cache, HOME and working directory.
-
-        What is served there does not depend on where it was compiled.
-        """
+    def moved(self, sandbox: Path) -> CacheUnderTest:
+        """The same toolchain and markers in another sandbox: cache, HOME and working directory.
+        What is served there does not depend on where it was compiled."""
         other = type(self)(
             self.toolchain, sandbox, self._control, self.evidence, self._shared, self.edition
         )
@@ -395,14 +345,24 @@ class WatchedCache:
         other.options, other.as_model = self.options, self.as_model
         return other
 
+    def elsewhere(self, root: Path) -> CacheUnderTest:
+        """The same toolchain and sandbox with another cache directory."""
+        other = self.moved(self.sandbox)
+        other.root, other.layout = root, CacheLayout(root)
+        return other
+
+    def seen_at(self, root: Path) -> CacheUnderTest:
+        """The same cache as another node sees it, with the same markers, entries and witness."""
+        other = self.elsewhere(root)
+        other._known, other._left_alone = self._known, self._left_alone
+        other.witness = self.witness
+        self.views += (root,)
+        return other
+
     def lacks(self, soc: str, operator: OperatorSpec) -> str:
-        """Why the toolchain does not compile for a chip; empty for one it does compile for.
-
-        It need not compile for every chip, but for those whose operators are installed.
-
-        Raises:
-            ToolchainError: where it fails to compile for one of them.
-        """
+        """Why the toolchain does not compile for a chip; empty if it does. It must compile for
+        chips whose operators are installed, not for others. Raises ``ToolchainError`` if it fails
+        to compile for one of the former."""
         if soc not in self._shared.socs:
             self._shared.socs[soc] = self._tried(soc, operator)
         return self._shared.socs[soc]
@@ -419,19 +379,16 @@ class WatchedCache:
         return "" if run.succeeded else f"for {soc} the toolchain {run.result.failure}"
 
     def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
-        """What a run did to the entry :meth:`warm` made of an operator under these options."""
+        """What a run did to the entry that :meth:`warm` made for an operator under these
+        options."""
         entry = self.entry(operator, **options)
         relative = entry.directory.relative_to(self.root)
         return run.fate_of(f"{relative}/{entry.stem}")
 
     def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
-        """The kernel of a compile that no cache can have a part in: disable, empty directory.
-
-        Two such compiles have to agree; what one delivers is remembered for the session.
-
-        Raises:
-            NotDecidable: where two fresh compiles differ.
-        """
+        """The kernel of a compile without any cache: under disable, with an empty directory. Two
+        such compiles must agree. The result is remembered for the session. Raises ``NotDecidable``
+        if two fresh compiles differ."""
         environment = options.pop("environment", None)
         key = (self.as_model, operator, tuple(sorted(options.items())))
         if environment is not None or key not in self._shared.fresh:
@@ -448,14 +405,12 @@ class WatchedCache:
     def unlike_fresh(
         self, run: Run, environment: Mapping[str, str] | None = None
     ) -> dict[OperatorSpec, str]:
-        """Operators of a run whose delivered kernel is not what a fresh compile of the same
-        operators with the same options gives, with the digests of both.
+        """Operators of a run whose kernel differs from that of a fresh compile, with the digests of
+        both.
 
-        One fresh compile tells of all, and is remembered where no environment is given; only
-        where it differs a second one has to confirm it.
-
-        Raises:
-            NotDecidable: where two fresh compiles differ.
+        The fresh compile has the run's operators and options. It is remembered unless an
+        environment is given. If it differs from the run, a second one must confirm it. Raises
+        ``NotDecidable`` if two fresh compiles differ.
         """
         options = run.result.request.options.but(cache_mode=None)
         fresh = self._fresh_run(run.operators, environment, options)
@@ -471,11 +426,8 @@ class WatchedCache:
         }
 
     def failed_for_the_cache(self, run: Run, environment: Mapping[str, str] | None = None) -> str:
-        """How a run failed that succeeds without a cache; empty for one that did not fail.
-
-        Raises:
-            ToolchainError: where it fails without a cache too: that says nothing of the cache.
-        """
+        """How a run failed that succeeds without a cache; empty if it did not fail. Raises
+        ``ToolchainError`` if it fails without a cache too, which is not the cache's fault."""
         if run.succeeded:
             return ""
         options = run.result.request.options.but(cache_mode=None)
@@ -489,10 +441,10 @@ class WatchedCache:
         environment: Mapping[str, str] | None,
         options: CompileOptions,
     ) -> dict[OperatorSpec, str]:
-        """Digests of a fresh compile, remembered where no environment is given."""
-        key = (self.as_model, operators, options)
+        """Digests of a fresh compile, remembered unless an environment is given."""
         if environment is not None:
             return self.fresh_digests(operators, environment, options)
+        key = (self.as_model, operators, options)
         if key not in self._shared.fresh_runs:
             self._shared.fresh_runs[key] = self.fresh_digests(operators, None, options)
         return self._shared.fresh_runs[key]
@@ -503,21 +455,23 @@ class WatchedCache:
         environment: Mapping[str, str] | None,
         options: CompileOptions,
     ) -> dict[OperatorSpec, str]:
-        """Digests of the kernels that one compile without a cache gives these operators.
-
-        Raises:
-            ToolchainError: where it fails.
-        """
-        names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
-        given = {name: getattr(options, name) for name in names}
-        kernels = self._fresh_compile(operators, environment, given)
+        """Digests of the kernels that one compile without a cache delivers for these operators.
+        Raises ``ToolchainError`` if it fails."""
+        kernels = self._fresh_compile(operators, environment, _without_mode(options))
         return dict(zip(operators, map(sha256, kernels), strict=True))
+
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
+        """The kernels that a compile without a cache delivers for the operators of a run. Raises
+        ``ToolchainError`` if it fails."""
+        request = run.result.request
+        options = _without_mode(request.options)
+        return self._fresh_compile(run.operators, request.environment, options)
 
     def _fresh_compile(
         self,
         operators: tuple[OperatorSpec, ...],
         environment: Mapping[str, str] | None,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
     ) -> tuple[bytes, ...]:
         empty = self.sandbox / f"empty{next(self._numbers)}"
         request = self.request(
@@ -528,19 +482,74 @@ class WatchedCache:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
-    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
-        """The kernels a compile without a cache gives the operators of a run, in their order.
+    def interruption(self, *operators: OperatorSpec, **options: Any) -> Interruption[Run]:
+        """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
+        takes. Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
+        undisturbed."""
+        request = self.request(*operators, **options)
 
-        Raises:
-            ToolchainError: where it fails.
+        logs = self.sandbox / f"record-{self.new_output().name}"
+        return Interruption(
+            self.root,
+            logs,
+            self.toolchain.fault_route(),
+            lambda plan: self.unwatched(replace(request, output=self.new_output(), plan=plan)),
+        )
+
+    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
+        """Whether a run delivered the kernel of a fresh compile, byte by byte."""
+        return _delivers(run, operator, self.fresh(operator, **options))
+
+    def recovery(
+        self, *operators: OperatorSpec, environment: Any = None, **options: Any
+    ) -> str | None:
+        """What is wrong with the next two runs under enable; None if the cache has recovered.
+
+        The first run must deliver the kernels of fresh compiles, byte by byte. The second must
+        reuse them; it is skipped if the directory's contents equal those before an earlier,
+        successful second run. The steps of successful runs are dropped from the evidence: there are
+        hundreds.
         """
-        request = run.result.request
-        names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
-        given = {name: getattr(request.options, name) for name in names}
-        return self._fresh_compile(run.operators, request.environment, given)
+        steps = len(self.evidence.steps)
+        expected = [self.fresh(each, environment=environment, **options) for each in operators]
+        request = {"mode": CacheMode.ENABLE, "environment": environment, **options}
+        marks, self.marks = self.marks, False
+        try:
+            first = self.attempt(*operators, **request)
+        finally:
+            self.marks = marks
+        if not first.succeeded:
+            return f"the next run {first.result.ending}"
+        for operator, kernel in zip(operators, expected, strict=True):
+            if not _delivers(first, operator, kernel):
+                return f"the next run delivers a wrong kernel of {operator}"
+        content = Tree.read(self.root).content
+        if content in self.recovered:
+            del self.evidence.steps[steps:]
+            return None
+        stored = {stem: entry.object for stem, entry in self.entries(options.get("soc")).items()}
+        second = self.attempt(*operators, **request)
+        if not second.succeeded:
+            return f"the run after the next {second.result.ending}"
+        for operator, kernel in zip(operators, expected, strict=True):
+            try:
+                outcome = second[operator]
+            except NotDecidable:
+                if damaged := self.damaged(operator, options.get("soc")):
+                    return f"the next runs leave the entry of {operator} damaged: {damaged}"
+                raise
+            if outcome != Outcome(REUSED, KEPT):
+                return f"the run after the next has {operator} {outcome}"
+            stem = second.stem(operator)
+            if stem is None or sha256(stored.get(stem) or b"") != sha256(kernel):
+                return f"the run after the next serves a wrong kernel of {operator}"
+        self.recovered.add(content)
+        del self.evidence.steps[steps:]
+        return None
 
     def unwatched(self, request: CompileRequest) -> Run:
-        """One process without marks and snapshots, for compiles that are not to be disturbed."""
+        """Run one process without markers and snapshots, for compiles that must not be
+        disturbed."""
         run = self._unmarked(request)
         self.witness.note(run)
         return run
@@ -558,7 +567,7 @@ class WatchedCache:
         return dict(self._tokens), dict(self._known)
 
     def mark(self) -> None:
-        """Mark every valid entry that carries no mark yet; each compile starts with it."""
+        """Mark every valid entry that has no marker yet. Each compile begins with this."""
         if not self.marks:
             return
         for soc in self.layout.socs():
@@ -570,11 +579,11 @@ class WatchedCache:
                     self._tokens[canary.token] = canary
 
     def trust_marks(self) -> None:
-        """Mark entries again, where this toolchain serves marked ones."""
+        """Mark entries from now on, if this toolchain serves marked ones."""
         self.marks = self._control.serves_marked and not self.toolchain.birthmarks
 
     def leave_alone(self, stems: Iterable[str]) -> None:
-        """Entries that are not to be marked: no operator asks for them, and they are large."""
+        """Never mark these entries. They are large, and no check asks for their operators."""
         self._left_alone.update(stems)
 
     def _run(
@@ -597,30 +606,34 @@ class WatchedCache:
         )
 
     def _seen(self, result: CompileResult) -> frozenset[str]:
-        """Birthmarks that were delivered before this run."""
+        """The birthmarks that were delivered before this run."""
         before = frozenset(self._born)
         for path in filter(None, result.delivered):
             self._born |= find_canaries(path.read_bytes())
         return before
 
     def _note(self, run: Run) -> None:
-        shown = run.shown_changes
         self.evidence.starts += 1
         self.evidence.compiles += len(run.operators)
         self.evidence.sizes += run.sizes(self.evidence.starts)
-        self.evidence.steps.append(
-            Step(
-                command=run.result.command,
-                ending=run.result.ending,
-                outcomes=run.describe() if run.succeeded else (),
-                changes=shown,
-                output="" if run.succeeded else shown_output(run.output, False) + run.result.log,
-                metadata={
-                    path: (run.before.files[path].text, run.after.files[path].text)
-                    for path in shown
-                    if path.endswith(".json")
-                    and path in run.before.files
-                    and path in run.after.files
-                },
-            )
-        )
+        before, after = run.before.files, run.after.files
+        metadata = {
+            path: (before[path].text, after[path].text)
+            for path in run.shown_changes
+            if path.endswith(".json") and path in before and path in after
+        }
+        log = "" if run.succeeded else run.result.log
+        self.evidence.steps.append(run.step(log, metadata))
+
+
+def _delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
+    """Whether a run delivered this kernel. It did not if no object is found in the delivered
+    file."""
+    try:
+        return run.kernel(operator) == kernel
+    except NotDecidable:
+        return False
+
+
+def _without_mode(options: CompileOptions) -> dict[str, Any]:
+    return {name: value for name, value in vars(options).items() if name != "cache_mode"}

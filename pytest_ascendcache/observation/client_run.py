@@ -1,4 +1,4 @@
-"""One observed run of a client: the outputs of its networks, and whose kernels gave them."""
+"""One observed run of a client: the outputs of its networks, and which kernels produced them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pytest_ascendcache.observation.network_run import close_enough
 from pytest_ascendcache.observation.observed import ObservedProcess
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StaticResult
+from pytest_ascendcache.toolchains.training import read_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ OWN, IMPOSTOR, WRONG = "own", "impostor", "wrong"
 
 @dataclass(frozen=True, repr=False)
 class ClientRun(ObservedProcess):
-    """``networks`` were run one after the other; their outputs are in ``directory``."""
+    """A client that ran ``networks`` one after the other; their outputs are in ``directory``."""
 
     result: StaticResult
     networks: tuple[Network, ...]
@@ -34,53 +35,43 @@ class ClientRun(ObservedProcess):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it says so and gave the outputs of every network."""
+        """Whether the client reports success and produced the outputs of every network."""
         return self.result.succeeded and None not in [
             self.outputs(number) for number in range(len(self.networks))
         ]
 
     def outputs(self, number: int = 0) -> Mapping[str, NDArray[Any]] | None:
-        """The outputs of one network by name, if there are any."""
-        import numpy
-
-        try:
-            with numpy.load(self.directory / f"{number}.npz", allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError):
-            return None
+        """The outputs of one network by name, or None."""
+        return read_outputs(self.directory / f"{number}.npz")
 
     def origins(self, number: int = 0) -> dict[str, str]:
-        """For each output of a network whether it is the operator's own, an impostor's, or
-        neither.
-
-        Raises:
-            NotDecidable: where there are no outputs.
-        """
+        """Whether each output of a network is the operator's own, an impostor's, or wrong. Raises
+        ``NotDecidable`` if there are no outputs."""
         from pytest_ascendcache.operators.evaluation import evaluate_network
 
-        given = self.outputs(number)
-        if given is None:
+        outputs = self.outputs(number)
+        if outputs is None:
             raise NotDecidable(f"the client gave no outputs: it {self.result.ending}")
         network = self.networks[number]
         exact = evaluate_network(network)
         inputs = {node.outputs[0]: node.inputs[0] for node in network.nodes}
-        found: dict[str, str] = {}
+        origins: dict[str, str] = {}
         for name in network.outputs:
-            if name not in given or given[name].shape != exact[name].shape:
-                found[name] = WRONG
-            elif close_enough(given[name], exact[name]):
-                found[name] = OWN
+            if name not in outputs or outputs[name].shape != exact[name].shape:
+                origins[name] = WRONG
+            elif close_enough(outputs[name], exact[name]):
+                origins[name] = OWN
             elif self.impostor is not None and close_enough(
-                given[name], self.impostor.output(exact[inputs[name]])
+                outputs[name], self.impostor.output(exact[inputs[name]])
             ):
-                found[name] = IMPOSTOR
+                origins[name] = IMPOSTOR
             else:
-                found[name] = WRONG
-        return found
+                origins[name] = WRONG
+        return origins
 
     @property
     def kernels(self) -> set[str]:
-        """Whose kernels ran, over all networks: ``own``, ``impostor``, ``wrong``."""
+        """Which kernels ran, over all networks: ``own``, ``impostor``, ``wrong``."""
         return {
             how for number in range(len(self.networks)) for how in self.origins(number).values()
         }

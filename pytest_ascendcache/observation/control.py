@@ -1,8 +1,8 @@
-"""The positive control: what checks may take for granted of a toolchain.
+"""The positive controls: what checks may assume about a toolchain.
 
-An untouched canary under enable must be served. Without knowing that, "never hits" and
-"refuses marked entries" look like correct answers. Every process that runs checks does it, so it
-takes as few runs as it can: where a copy of the cache is served from, two.
+An unchanged canary must be served under enable. Otherwise a toolchain that never hits, or refuses
+marked entries, would look correct. Every process that runs checks does this first, in as few runs
+as possible: two, if the toolchain serves from a copied cache.
 """
 
 from __future__ import annotations
@@ -13,34 +13,44 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_ascendcache.caches import GRAPH_CACHE
 from pytest_ascendcache.contract import CacheMode, Delivered, Fate
+from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
-from pytest_ascendcache.observation.recovery import CacheUnderTest
+from pytest_ascendcache.observation.impostor import (
+    NETWORK,
+    SLOPES,
+    Impostor,
+    Marks,
+    OtherConstant,
+)
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
+from pytest_ascendcache.observation.probe_networks import Probe, probe_network
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 CONTROL_RUNS = 2
-"""Runs that the control takes of a toolchain that serves marked entries, also from a copy."""
+"""Runs the control takes if the toolchain serves marked entries, also from a copy."""
 
 
 def positive_control(
     toolchain: Toolchain, operator: OperatorSpec, sandbox: Path
 ) -> PositiveControl:
-    """Compile, store, mark, compile again, and look for the mark."""
+    """Compile, store, mark, compile again, and look for the marker."""
     began, before = time.monotonic(), _used()
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
-    found = _control(cache, operator)
+    control = _control(cache, operator)
     starts = max(1, evidence.starts)
     seconds, used = time.monotonic() - began, _used() - before
-    return replace(found, seconds=seconds / starts, used=used / starts)
+    return replace(control, seconds=seconds / starts, used=used / starts)
 
 
 def _used() -> float:
-    """Seconds of processors that this process used, and those that it has waited for."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime + time.process_time()
+    """Processor seconds used by this process and the children it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime + time.process_time()
 
 
 def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
@@ -55,7 +65,7 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
 
 
 def _without_the_cache(cache: CacheUnderTest, operator: OperatorSpec, why: str) -> PositiveControl:
-    """A toolchain that fails may do so with the cache alone."""
+    """A toolchain that fails may work without the cache."""
     try:
         cache.compile(operator, mode=CacheMode.DISABLE)
     except ToolchainError as error:
@@ -64,7 +74,7 @@ def _without_the_cache(cache: CacheUnderTest, operator: OperatorSpec, why: str) 
 
 
 def _with_canaries(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
-    """A copy of the cache has to be served from; where it is not, the cache itself."""
+    """A copied cache must be served from; if it is not, try the original."""
     cache.warm(operator)
     copy = cache.moved(cache.sandbox / "another")
     shutil.copytree(cache.root, copy.root, symlinks=True)
@@ -73,50 +83,93 @@ def _with_canaries(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveCon
     run = cache.compile(operator, mode=CacheMode.ENABLE)
     if run.served_from(operator):
         return PositiveControl()
-    told, reuses = _saw(cache, run, operator)
-    reason = f"an untouched canary under enable is not served: {told}"
+    fates, reuses = _saw(cache, run, operator)
+    reason = f"an untouched canary under enable is not served: {fates}"
     return replace(_without_marks(reason), reuses=reuses)
 
 
 def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> tuple[str, bool]:
     """What became of the marked entry and of one that was left as the toolchain wrote it, and
     whether that one may have been served."""
-    told = "the entry " + _FATES[run.fate(operator)]
+    fates = "the entry " + _FATES[run.fate(operator)]
     plain = cache.elsewhere(cache.sandbox / "plain")
     plain.marks = False
     plain.warm(operator)
     again = plain.compile(operator, mode=CacheMode.ENABLE)
     untouched = _FATES[again.fate(operator)]
     if again.fate(operator) is Fate.KEPT:
-        return f"{told}; an unmarked one {untouched}, so what was changed is refused", True
+        return f"{fates}; an unmarked one {untouched}, so what was changed is refused", True
     opp = cache.toolchain.details.get("opp_path", "")
     hint = f" (operator package: {opp}; was its version.info found?)" if opp else ""
     return (
-        f"{told}; an unmarked one {untouched} too, so the cache is purged at every run{hint}",
+        f"{fates}; an unmarked one {untouched} too, so the cache is purged at every run{hint}",
         False,
     )
 
 
 _FATES = {
-    Fate.KEPT: "was left as it was",
+    Fate.KEPT: "was left unchanged",
     Fate.REWRITTEN: "was replaced",
     Fate.REMOVED: "was removed",
-    Fate.STORED: "was stored anew",
+    Fate.STORED: "was stored again",
     Fate.ABSENT: "is absent",
 }
 
 
 def _with_birthmarks(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
-    """Two compiles without a cache have to differ, and of two with one the second is served."""
+    """Two compiles without a cache must differ; with a cache, the second must be a reuse."""
     modes = (CacheMode.DISABLE, CacheMode.ENABLE, CacheMode.ENABLE)
     runs = [cache.compile(operator, mode=mode) for mode in modes]
-    found = [run.delivered(operator) for run in runs]
-    if found != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
-        shown = ", ".join(each.value for each in found)
-        reuses = found[-1] is Delivered.REUSED
+    delivered = [run.delivered(operator) for run in runs]
+    if delivered != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
+        shown = ", ".join(each.value for each in delivered)
+        reuses = delivered[-1] is Delivered.REUSED
         return replace(_without_marks(f"under disable, enable, enable: {shown}"), reuses=reuses)
     return PositiveControl(serves_marked=False)
 
 
 def _without_marks(reason: str) -> PositiveControl:
     return PositiveControl(serves_marked=False, reason=reason)
+
+
+def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
+    """Replace a kernel, and see whether the replacement runs. ``shelf`` is an empty directory that
+    outlives the control. Raises ``ToolchainError`` if not even a network of one operator runs."""
+    marks, reason = _network_marks(toolchain, sandbox)
+    if reason:
+        return NetworkControl(marks, serves_marked=False, reason=reason)
+    probe = Probe("LeakyRelu", attributes=(("negative_slope", "float", SLOPES[0]),))
+    network = probe_network(probe)
+    networks = NetworkUnderTest(toolchain, sandbox / "control", NetworkControl(marks))
+    networks.run(network)
+    networks.mark()
+    began = time.monotonic()
+    run = networks.run(network)
+    seconds = time.monotonic() - began
+    if run.wrong or run.reused != {probe.node_name}:
+        reason = "a kernel that was changed on disk, digest included, is not run"
+        plain = NetworkUnderTest(toolchain, sandbox / "plain", NetworkControl(marks))
+        plain.run(network)
+        reuses = not plain.run(network).files_written
+        if not reuses:
+            reason += "; one that was left alone is compiled again too"
+        return NetworkControl(marks, serves_marked=False, reuses=reuses, reason=reason)
+    copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(marks))
+    shutil.copytree(networks.cache, copied.cache, symlinks=True)
+    copied.adopt()
+    run = copied.run(network)
+    relocates = not run.wrong and run.reused == {probe.node_name}
+    return NetworkControl(marks, shelf=shelf if relocates else None, seconds=seconds)
+
+
+def _network_marks(toolchain: Toolchain, sandbox: Path) -> tuple[Marks, str]:
+    """The markers for this toolchain's kernels, or why there are none."""
+    if getattr(toolchain, "network_layout", None) is GRAPH_CACHE:
+        return OtherConstant(), ""
+    nothing = Impostor(b"", "")
+    networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(nothing))
+    networks.run(NETWORK)
+    kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
+    if len(kernels) != 1 or kernels[0].object is None:
+        return nothing, f"a network of one operator left {len(kernels)} whole kernels"
+    return Impostor(kernels[0].object, kernels[0].metadata["kernelName"]), ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pytest_ascendcache.contract.harm import Harm
@@ -13,36 +13,35 @@ _SHOWN_FIELDS = 3
 
 
 class NotDecidable(Exception):
-    """A check cannot tell: what it rests on does not hold. Never a pass."""
+    """A check cannot tell, because an assumption it rests on does not hold. Never a pass."""
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """Harm that was seen, and what was seen, in one sentence without a full stop."""
+    """Harm that was seen, described in one sentence without a full stop."""
 
     harm: Harm
     what: str
 
 
 class Witness(Protocol):
-    """What can say, once a promise was found broken, which harm that did."""
+    """Watches runs and tells, after a promise was broken, what harm that did."""
 
     def seen(self) -> list[Sighting]:
-        """What the last runs of the check show."""
+        """Harm in the last runs of the check."""
 
     def afterwards(self) -> Sighting | None:
-        """What the next runs show, which are made now: harm, or that the cache works again."""
+        """Harm in further runs, which are made now; None if the cache works again."""
 
 
 @dataclass(frozen=True)
 class PositiveControl:
-    """What checks may take for granted of a toolchain.
+    """What checks may assume about a toolchain.
 
-    ``compiles``: a plain compile works; ``serves_marked``: a marked entry is served;
-    ``relocates``: also from a copy of the cache; ``reuses``: an entry is served at all, marked or
-    not, as far as is known. ``reason`` says why not. ``seconds`` is how long
-    one compile took, ``used`` the seconds of a processor it and its observation used, where that
-    could be seen.
+    ``compiles``: a plain compile works. ``serves_marked``: a marked entry is served. ``relocates``:
+    it is also served from a copy of the cache. ``reuses``: entries are served at all, marked or
+    not. ``reason`` says why not. ``seconds`` is the duration of one compile, ``used`` the processor
+    seconds it took, with its observation, if known.
     """
 
     compiles: bool = True
@@ -56,11 +55,9 @@ class PositiveControl:
 
 @dataclass(frozen=True)
 class Step:
-    """One process of a check: its command line, how it ended, what it changed.
-
-    ``outcomes`` are "operator: outcome" lines, ``changes`` path -> kind of change. ``metadata``
-    has the text of changed JSON files before and after, to be explained if anybody asks.
-    """
+    """One process of a check: its command line, its end, its changes. ``outcomes`` are lines
+    "operator: outcome"; ``changes`` maps paths to kinds of change. ``metadata`` has the text of
+    changed JSON files before and after, to be explained later."""
 
     command: str
     ending: str
@@ -70,12 +67,11 @@ class Step:
     metadata: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data; metadata is not part of it."""
-        shown = (each.name for each in fields(self) if each.name != "metadata")
-        return {name: getattr(self, name) for name in shown}
+        """Plain data, without metadata."""
+        return {name: value for name, value in vars(self).items() if name != "metadata"}
 
     def explained(self) -> Step:
-        """The same step; changed metadata says which fields changed."""
+        """The same step, where changed metadata names the changed fields."""
         changes = dict(self.changes)
         for path, (before, after) in self.metadata.items():
             if path in changes:
@@ -84,12 +80,12 @@ class Step:
 
 
 def _field_changes(before: str, after: str) -> str:
-    from deepdiff import DeepDiff  # slow to import, and only broken promises are explained
+    from deepdiff import DeepDiff  # slow to import, and needed only for broken promises
 
     try:
         lines = DeepDiff(json.loads(before), json.loads(after)).pretty().splitlines()
     except ValueError:
-        return "not JSON any more, or not before"
+        return "not JSON, before or after"
     shown = "; ".join(line.rstrip(".") for line in lines[:_SHOWN_FIELDS])
     return shown + ("; ..." if len(lines) > _SHOWN_FIELDS else "") or "the same fields"
 
@@ -97,7 +93,7 @@ def _field_changes(before: str, after: str) -> str:
 @dataclass(frozen=True)
 class Accuracy:
     """Errors of one operator under one implementation mode, in ulp of its data type, over
-    ``inputs`` values whose exact result is finite."""
+    ``inputs`` values with a finite exact result."""
 
     operator: str
     mode: str
@@ -108,7 +104,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class RankNote:
-    """How one rank of a gang fared: in words, and the end of what it printed."""
+    """How one rank of a gang ended, in words, and the end of what it printed."""
 
     rank: int
     ending: str
@@ -117,8 +113,8 @@ class RankNote:
 
 @dataclass(frozen=True)
 class RankEvent:
-    """What a rank did, ``seconds`` after the ranks of its check began: ``start``, ``end``,
-    ``compiled``, ``enter`` a rendezvous or ``leave`` it. For people; no verdict rests on it."""
+    """What a rank did, ``seconds`` after the first rank of its check started: ``start``, ``end``,
+    ``compiled``, or ``enter`` or ``leave`` a rendezvous. For readers; no verdict rests on it."""
 
     rank: str
     seconds: float
@@ -128,8 +124,8 @@ class RankEvent:
 
 @dataclass(frozen=True)
 class CacheSize:
-    """What a cache held before and after one run: bytes, entries then, and how many of the
-    entries before it the run removed (aged, purged or dropped)."""
+    """A cache before and after one run: bytes, entries afterwards, and how many of the earlier
+    entries the run removed (aged, purged or dropped)."""
 
     run: int
     before: int
@@ -140,18 +136,16 @@ class CacheSize:
 
 @dataclass
 class Evidence:
-    """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
+    """The steps of one check in order, with ``expected`` and ``observed`` if a comparison failed.
 
-    ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
-    is where everything happened, ``control`` what the positive control found wanting.
-    ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
-    of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
-    check that several ranks do at the same time. ``crash`` is the kind of interruption the check
-    makes, where it makes one. ``waited`` are the seconds in which ranks it started were running,
-    ``asleep`` those in which one was seen to use no processor.
-    ``notes`` are told under the rule whatever the verdict. ``harm`` is what was seen of the harm
-    a broken promise did, in one sentence; ``harm_starts`` are the runs made to see it, which are
-    not among ``starts``, and ``harm_seconds`` the seconds they took.
+    ``sandbox`` is the check's directory, ``control`` what the positive control found missing.
+    ``crash`` is the kind of interruption the check makes. ``readings`` name the toolchain's choice
+    for rules the document leaves open. ``notes`` are shown under the rule whatever the verdict.
+    ``harm`` describes the harm of a broken promise in one sentence; ``harm_starts`` are the runs
+    made to see it, not counted in ``starts``, and ``harm_seconds`` their duration. ``accuracy`` has
+    measurements of delivered kernels. ``factors`` has the level of each factor, for a check of one
+    combination. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in which
+    ranks were running, ``asleep`` those in which one used no processor.
     """
 
     sandbox: str = ""
@@ -180,40 +174,39 @@ class Evidence:
     _witness: Witness | None = field(default=None, repr=False)
 
     def saw(self, harm: Harm, what: str) -> None:
-        """Note harm where a check sees it; it counts only if the check finds a promise broken."""
+        """Record harm where a check sees it. It counts only if the check finds a promise broken."""
         self._sightings.append(Sighting(harm, what))
 
     def ran(self, witness: Witness) -> None:
-        """Remember who watched the last run: the one to be asked about harm."""
+        """Record who watched the last run and can be asked about harm."""
         self._witness = witness
 
     @property
     def sightings(self) -> list[Sighting]:
-        """What was noted by :meth:`saw`."""
+        """Harm recorded by :meth:`saw`."""
         return list(self._sightings)
 
     @property
     def witness(self) -> Witness | None:
-        """Who watched the last run, if anybody did."""
+        """Who watched the last run, or None."""
         return self._witness
 
     def happened(self, rank: str, event: str, detail: str = "", at: float | None = None) -> None:
-        """Note for the timeline what a rank did, now or ``at`` a time of the clock (seconds
-        since the epoch, as the times of files are). The first note is where the line begins."""
+        """Add an event of a rank to the timeline, for now or for the time ``at`` (seconds since the
+        epoch, like file times). The timeline begins with the first event."""
         now = time.time()
         began = self._began = now if self._began is None else self._began
         seconds = max(0.0, round((now if at is None else at) - began, 3))
         self.timeline.append(RankEvent(rank, seconds, event, detail))
 
     def explain(self) -> None:
-        """Work out, for a broken promise, what changed inside changed metadata."""
+        """Name the changed fields in the metadata of every step, for a broken promise."""
         self.steps = [step.explained() for step in self.steps]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
         # Not dataclasses.asdict: it copies every string of every step, for every check.
-        shown = (each.name for each in fields(self) if not each.name.startswith("_"))
-        data = {name: getattr(self, name) for name in shown}
+        data = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         data["steps"] = [step.as_dict() for step in self.steps]
         for name in ("accuracy", "ranks", "timeline", "sizes"):
             data[name] = [vars(each) for each in data[name]]

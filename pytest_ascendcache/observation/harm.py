@@ -1,15 +1,14 @@
-"""Which harm a broken promise did: seen, in one place, for every check alike.
+"""Determines the harm of a broken promise, in one place for all checks.
 
-A check says *that* a promise is broken. Which harm that does to people is not declared by its
-rule but observed, in this order, and the worst that was seen counts:
+A check finds *that* a promise is broken. Its harm is not declared by the rule but observed, in this
+order, and the worst counts:
 
-1. what the check itself noted where it looked (``Evidence.saw``), and what its last runs show: a
-   kernel that is not the one a fresh compile gives, files outside the cache that changed, a
-   process ended by a signal, one that did not end;
-2. what the next runs show, which are made now, in the check's own directory, as a user would make
-   them: does every one of them fail, or compile again what it should reuse?
-3. where the cache works, what the failed comparison was about: words the toolchain said, files
-   where they do not belong, or else work done again or a stale kernel used.
+1. What the check recorded (``Evidence.saw``) and what its last runs show: a kernel that differs
+   from a fresh compile, changed files outside the cache, a process that crashed or did not end.
+2. What further runs show, made now in the check's directory, as a user would make them: whether
+   all of them fail, or compile again what they should reuse.
+3. If the cache works, what the failed comparison was about: messages, misplaced files, repeated
+   work or a stale kernel.
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 
-_OBSERVED = re.compile(r"^\s*observed: (.*)$", re.MULTILINE)
-_EXPECTED = re.compile(r"^\s*expected: (.*)$", re.MULTILINE)
 _WORDS = ("output", "words", "said")
 _NAMING = ("named", "_names")
-"""Names the suite gives to what a toolchain printed, and to looking for names in it."""
+"""Names that the suite uses for a toolchain's output, and for looking for names in it."""
 
 _is_looked_for = True
 
@@ -35,65 +32,59 @@ _KEPT = ("kept", "stored", "reused")
 
 
 def leave_out() -> None:
-    """Have this process look for no harm of what is broken anyway, and for no shorter history:
-    that takes more runs than many a check does.
-
-    ``ci/qualify`` does, for a defect that claims no harm.
-    """
+    """Do not look for harm, nor for a shorter history, in this process: that takes more runs than
+    many checks do. ``ci/qualify`` calls this for defects that claim no harm."""
     global _is_looked_for
     _is_looked_for = False
 
 
 def is_looked_for() -> bool:
-    """Whether the harm of a broken promise is told where the verdict does not need it."""
+    """Whether to determine harm that the verdict does not depend on."""
     return _is_looked_for
 
 
 def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sighting | None:
-    """The worst harm that can be seen of a promise found broken.
-
-    ``message`` says why; ``comparison`` is the source of the statement that failed. None where
-    nothing was run: then nothing was observed. Makes runs of its own.
-    """
-    found = evidence.sightings
+    """The worst harm of a broken promise; None if nothing was run. Makes further runs. ``message``
+    says why the promise is broken; ``comparison`` is the source of the failed statement."""
+    sightings = evidence.sightings
     witness = evidence.witness
     if witness is None:
-        return _worst(found)
+        return _worst(sightings)
     steps, starts, began = list(evidence.steps), evidence.starts, time.monotonic()
     try:
-        found += witness.seen()
-        if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in found):
+        sightings += witness.seen()
+        if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in sightings):
             later = witness.afterwards()
-            found += [later] if later is not None else []
+            sightings += [later] if later is not None else []
     except (NotDecidable, ToolchainError, KernelRunError, OSError) as error:
-        evidence.notes.append(f"not all harm could be told: {error}")
-        return _worst(found)
+        evidence.notes.append(f"not all harm could be determined: {error}")
+        return _worst(sightings)
     finally:
-        # The story is that of the check; what was made to look at the harm is told in one line.
+        # The report shows the check's own steps; the extra runs are summarized in one line.
         evidence.harm_starts = evidence.starts - starts
         evidence.harm_seconds = round(time.monotonic() - began, 3)
         evidence.steps, evidence.starts = steps, starts
-    worst = _worst(found)
+    worst = _worst(sightings)
     if worst is not None and worst.harm.rank < Harm.LOST_WORK.rank:
         return worst
     if _is_about_words(comparison):
-        return Sighting(Harm.MISLEADING, "only what was said is wrong; kernels are right")
+        return Sighting(Harm.MISLEADING, "only messages are wrong; the kernels are right")
     return worst or _by_comparison(message)
 
 
-def _worst(found: list[Sighting]) -> Sighting | None:
-    return min(found, key=lambda each: each.harm.rank, default=None)
+def _worst(sightings: list[Sighting]) -> Sighting | None:
+    return min(sightings, key=lambda each: each.harm.rank, default=None)
 
 
 def _by_comparison(message: str) -> Sighting:
-    """What a failed comparison says of a cache that works."""
-    observed, expected = _named(_OBSERVED, message), _named(_EXPECTED, message)
+    """The harm that a failed comparison shows if the cache works."""
+    observed, expected = _outcome("observed", message), _outcome("expected", message)
     if "reused" in observed and "compiled" in expected:
         return Sighting(Harm.LOST_WORK, "an old kernel is used; the next runs work")
     if _any(_LOST, observed) and _any(_KEPT, expected):
         return Sighting(Harm.LOST_WORK, "work is done again; the next runs work")
     if _any(_KEPT, observed) and _any(("absent", "removed"), expected):
-        return Sighting(Harm.MISPLACED, "files stay that should not; the next runs work")
+        return Sighting(Harm.MISPLACED, "files remain that should not; the next runs work")
     return Sighting(Harm.LOST_WORK, "no kernel was wrong, and the next runs work")
 
 
@@ -110,19 +101,17 @@ def _is_about_words(statement: str) -> bool:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
         for where in node.comparators
     ]
-    alone = [node.test for node in nodes if isinstance(node, ast.Assert)]
-    if any(isinstance(each, ast.Name) and each.id in _NAMING for each in alone):
-        return True
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    return any(
+    named = [node.test for node in nodes if isinstance(node, ast.Assert)]
+    named += [node.func for node in nodes if isinstance(node, ast.Call)]
+    return any(isinstance(each, ast.Name) and each.id in _NAMING for each in named) or any(
         (isinstance(each, ast.Attribute) and each.attr == "output")
         or (isinstance(each, ast.Name) and each.id in _WORDS)
         for each in looked_in
-    ) or any(isinstance(each, ast.Name) and each.id in _NAMING for each in called)
+    )
 
 
-def _named(pattern: re.Pattern[str], message: str) -> str:
-    match = pattern.search(message)
+def _outcome(which: str, message: str) -> str:
+    match = re.search(rf"^\s*{which}: (.*)$", message, re.MULTILINE)
     return match[1] if match else ""
 
 

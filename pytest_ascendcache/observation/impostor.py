@@ -1,14 +1,14 @@
-"""Impostors: kernels that give another output, put in the place of cached ones.
+"""Impostors: kernels with a different output, put in the place of cached ones.
 
-An operator whose output is the impostor's ran the kernel on disk; one that gives its own was
-compiled. Nobody has to be asked, and a toolchain that compiles everything and leaves old files
-alone is seen through.
+An operator with the impostor's output ran the kernel on disk; one with its own output was compiled.
+This does not rest on what the toolchain says, and exposes one that compiles everything and leaves
+old files alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TENSOR = TensorDesc.of("float32", 1, 2, 4, 4)
-"""What operators that can be marked take and give; the impostor fits its 32 elements."""
+"""Input and output of operators that can be marked. The impostor processes its 32 elements."""
 
 
 def misfits(network: Network) -> list[str]:
-    """Operators in whose place the impostor would read or write beyond its tensors."""
+    """Operators in whose place the impostor would access memory beyond its tensors."""
     return [
         node.operator.name
         for node in network.nodes
@@ -50,43 +50,43 @@ NETWORK = Network(
 """A network whose only kernel is the impostor."""
 
 
-class Marks(Protocol):
-    """What is put in the place of something cached, so that its reuse shows in the outputs."""
+class Marks:
+    """What stands in for a cached kernel, so that the outputs show its reuse. It computes LeakyRelu
+    with ``slope``."""
+
+    slope: float
 
     @property
     def usable(self) -> bool:
-        """Whether there is anything to be put."""
+        """Whether there is anything to put."""
+        return True
 
     def put(self, unit: Any) -> None:
-        """Put it in a cached unit's place.
-
-        Raises:
-            ValueError: where that unit cannot be marked.
-        """
+        """Put it in the place of a cached kernel. Raises ``ValueError`` if that kernel cannot be
+        marked."""
+        raise NotImplementedError
 
     def output(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What it gives for an input."""
+        """Its output for an input."""
+        import numpy
+
+        return numpy.where(values > 0, values, values * values.dtype.type(self.slope))
 
 
 @dataclass(frozen=True)
-class Impostor:
-    """The kernel as the toolchain under test compiled it: an object and its symbol."""
+class Impostor(Marks):
+    """A kernel as the toolchain under test compiled it: an object and its symbol."""
 
     object: bytes
     symbol: str
+    slope: float = _SLOPE
 
     @property
     def usable(self) -> bool:
-        """Whether there is a kernel."""
         return bool(self.object)
 
     def put(self, unit: Any) -> None:
-        """See :class:`Marks`."""
         unit.put_object(self.object, self.symbol)
-
-    def output(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What it gives for an input."""
-        return _leaky(values, _SLOPE)
 
 
 SLOPES = (0.28125, 0.40625, 0.53125, 0.65625)
@@ -94,22 +94,10 @@ SLOPES = (0.28125, 0.40625, 0.53125, 0.65625)
 
 
 @dataclass(frozen=True)
-class OtherConstant:
+class OtherConstant(Marks):
     """Another slope in the place of :data:`SLOPES` in a compiled network."""
 
     slope: float = 0.84375
-    usable: bool = True
 
     def put(self, unit: Any) -> None:
-        """See :class:`Marks`."""
         unit.replace_constants(SLOPES, self.slope)
-
-    def output(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What a LeakyRelu with it gives for an input."""
-        return _leaky(values, self.slope)
-
-
-def _leaky(values: NDArray[Any], slope: float) -> NDArray[Any]:
-    import numpy
-
-    return numpy.where(values > 0, values, values * values.dtype.type(slope))

@@ -1,7 +1,7 @@
-"""One command, recorded once, then interrupted in every way: killed, torn, out of power, failed.
+"""Records one command, then interrupts it in every way: killed, torn, out of power, failed.
 
-Generic over the command: what is started, and how it is asked whether it has recovered, is for
-the user of :class:`Interruption` to say.
+This works for any command. The user of :class:`Interruption` provides how to start it and how to
+check its recovery.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from pytest_ascendcache.observation.evidence import NotDecidable
 
 
 class Ended(Protocol):
-    """How a started command ended; ``None`` where it had to be killed at its deadline."""
+    """How a started command ended."""
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, negative for a signal."""
+        """Exit status, negative for a signal; None if it was killed at its deadline."""
 
 
 Result = TypeVar("Result", bound=Ended)
 Case = TypeVar("Case")
 
 _PATIENCE = 60.0
-"""Seconds a command may take to get to an operation on a busy machine."""
+"""Seconds a command may take to reach an operation on a busy machine."""
 
 
 class Interruption(Generic[Result]):
-    """A command that works on the directory ``root``, from the state it is in now.
+    """A command that works on the directory ``root``, starting from the directory's current state.
 
     ``start`` runs the command once under a plan and waits for it; ``logs`` is a directory for
-    records. Making one runs the command once, to its end; ``root`` is left as the command left
-    it, and every run after that starts from the state before.
+    records. The constructor runs the command to its end and leaves ``root`` as the command does.
+    Every later run starts from the recorded state.
     """
 
     def __init__(
@@ -73,11 +73,8 @@ class Interruption(Generic[Result]):
             raise NotDecidable(str(error)) from None
 
     def states(self, kind: CrashKind) -> list[CrashState]:
-        """What interruptions of one kind leave, each state once, rebuilt from the record.
-
-        Raises:
-            NotDecidable: where the record does not explain what the command did.
-        """
+        """The distinct states that interruptions of one kind leave, rebuilt from the record. Raises
+        ``NotDecidable`` if the record does not explain what the command did."""
         explained = after_all(self.before, self.operations)
         if explained.content != self._after.content:
             names = {name for name, *_ in explained.content ^ self._after.content}
@@ -88,20 +85,17 @@ class Interruption(Generic[Result]):
         return self.worthwhile(crash_states(self.before, self.operations, kind))
 
     def worthwhile(self, cases: list[Case]) -> list[Case]:
-        """All of these, or evenly spread what is worth its time on a slow toolchain."""
+        """All of these, or, for a slow toolchain, an even selection."""
         most = self._route.most_states
         return cases if most is None else spread(cases, most)
 
     def enter(self, state: CrashState) -> None:
-        """Put the directory into a state."""
+        """Bring the directory into a state."""
         state.tree.write(self.root)
 
     def strike(self, action: Action, at: Operation) -> Result:
-        """Really run the command from the state before, with a fault at one operation.
-
-        Raises:
-            NotDecidable: where the fault did not strike there.
-        """
+        """Run the command from the recorded state, with a fault at one operation. Raises
+        ``NotDecidable`` if the fault did not occur there."""
         self.reset()
         plan = FaultPlan(self._log(), action, at, root=self.root)
         result = self._start(plan)
@@ -112,33 +106,29 @@ class Interruption(Generic[Result]):
         return result
 
     def reset(self) -> None:
-        """Put the directory into the state before the command."""
+        """Bring the directory into the state before the command."""
         self.before.write(self.root)
 
     @property
     def holdable(self) -> tuple[Operation, ...]:
-        """The operations the command can be made to stand still before; of several that one
-        system call does the first."""
+        """The operations before which the command can be stopped. If one system call does several,
+        this is the first."""
         once = {each.number: each for each in self.operations[::-1]}
         ordered = tuple(once[number] for number in sorted(once))
         return ordered[1:] if self._route.holds_behind else ordered
 
     def held(self, at: Operation, may_end: bool = False) -> Held[Result]:
-        """Start the command in the directory as it is, and have it stop before an operation.
-
-        ``may_end`` says that it may as well end without getting there.
-
-        Raises:
-            NotDecidable: where it does not get there and may not.
-        """
+        """Start the command in the directory's current state, and stop it before an operation.
+        ``may_end`` allows it to end without reaching the operation. Raises ``NotDecidable`` if it
+        does not reach the operation although it must."""
         gate = Gate(self._logs / f"gate{next(self._numbers)}")
         before = [each for each in self.operations if each.number < at.number]
         behind = before[-1] if before else None
         held = Held(self._start, FaultPlan(self._log(), Action.HOLD, at, gate, behind), gate)
         if not held.stands and not may_end:
             held.__exit__()
-            held.result()  # says why, where it could not even be started
-            raise NotDecidable(f"held at {at}: it did not get there")
+            held.result()  # raises the reason if it could not be started
+            raise NotDecidable(f"held at {at}: the run did not reach it")
         return held
 
     def _log(self) -> Path:
@@ -146,7 +136,7 @@ class Interruption(Generic[Result]):
 
 
 def spread(cases: list[Case], most: int) -> list[Case]:
-    """At most so many, evenly spread, the first and the last among them."""
+    """At most this many cases, evenly selected, including the first and the last."""
     if len(cases) <= most:
         return cases
     last = len(cases) - 1
@@ -154,10 +144,8 @@ def spread(cases: list[Case], most: int) -> list[Case]:
 
 
 class Held(Generic[Result]):
-    """A command that stands still right before one of its operations.
-
-    Leaving the block kills it where it still stands.
-    """
+    """A command that is stopped right before one of its operations. Leaving the ``with`` block
+    kills it if it is still stopped."""
 
     def __init__(self, start: Callable[[FaultPlan], Result], plan: FaultPlan, gate: Gate) -> None:
         self._gate = gate
@@ -174,22 +162,23 @@ class Held(Generic[Result]):
         self._pool.shutdown()
 
     def release(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._gate.release()
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends in so many seconds; one that was let go and has to wait does not."""
+        """Wait for it to end; return whether it did. One that was released may be waiting for a
+        lock."""
         return self._result in wait([self._result], seconds).done
 
     def kill(self) -> None:
-        """Kill it where it stands, with SIGKILL."""
+        """Kill it with SIGKILL where it is stopped."""
         self._gate.kill()
 
     def result(self) -> Result:
-        """How it ended; to be asked once it was released or killed."""
+        """How it ended. Release or kill it first."""
         return self._result.result()
 
 
 def standing(start: Callable[[], Result], gate: Gate) -> Held[Result]:
-    """A command that something else has stand at a gate; it may as well end without."""
+    """A command that something else stops at a gate. It may also end without reaching it."""
     return Held(lambda _: start(), FaultPlan(gate.reached.with_name("plan")), gate)

@@ -1,4 +1,4 @@
-"""Gangs that a toolchain's own launcher starts: every rank of one command, watched."""
+"""Gangs started by a toolchain's own launcher, which starts every rank with one command."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Launched(Protocol):
 
     @property
     def sums(self) -> Sequence[NDArray[Any] | None]:
-        """What each rank got for the sum of all ranks' first outputs."""
+        """The sum of all ranks' first outputs, as each rank received it."""
 
     def said(self, lost: int) -> str:
-        """What everybody but the rank ``lost`` said."""
+        """What everybody but the rank ``lost`` printed."""
 
     def kill(self) -> None:
         """Kill all of them."""
 
     def settles(self) -> None:
-        """Come back once all of them wait."""
+        """Wait until all of them are waiting."""
 
     def wait(self, deadline: float | None = None) -> Sequence[TrainResult]:
-        """How each rank ended."""
+        """Wait for the end of each rank."""
 
 
 class LaunchesGangs(Protocol):
@@ -52,13 +52,9 @@ _ERROR = re.compile(r"(?i)error|fail|timed out|abnormal|exit|killed|lost|died")
 _NO_ERROR = re.compile(r"\[(?:WARNING|INFO|DEBUG)\]")
 
 
-def _is_error(line: str) -> bool:
-    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
-
-
 @dataclass
 class LaunchedGang:
-    """A gang that runs; :meth:`wait` tells how its ranks ended."""
+    """A running gang; :meth:`wait` tells how its ranks ended."""
 
     networks: NetworkUnderTest
     launched: Launched
@@ -66,33 +62,34 @@ class LaunchedGang:
     since: float
 
     def wait(self, patience: float) -> list[NetworkRun]:
-        """One run a rank; after ``patience`` seconds all are killed."""
+        """One run for each rank. After ``patience`` seconds all are killed."""
         results = self.launched.wait(patience)
         self.networks.evidence.waited += time.monotonic() - self.since
         runs = [self.networks.observed(each, self.before) for each in results]
         return [replace(run, after=runs[-1].after) for run in runs]
 
     def settles(self) -> None:
-        """Come back once every rank waits: for one that stands, others have come to wait by now."""
+        """Wait until every rank is waiting, or is stopped and the others wait for it."""
         self.launched.settles()
 
     def blamed(self, lost: int) -> list[int]:
-        """Ranks that the others' errors name, where ``lost`` is the one that was killed. That a
-        rank was started, or a path with its number, is no error that names it."""
-        errors = [each for each in self.launched.said(lost).splitlines() if _is_error(each)]
+        """Ranks that the others' error messages name after the rank ``lost`` was killed. Messages
+        about a rank's start, and paths with its number, do not count."""
+        lines = self.launched.said(lost).splitlines()
+        errors = [each for each in lines if _ERROR.search(each) and not _NO_ERROR.search(each)]
         return sorted({int(each[1]) for line in errors for each in _RANK.finditer(line)})
 
     def wrong_sums(self, runs: Sequence[NetworkRun]) -> list[int]:
-        """Ranks whose sum is not that of what all ranks gave."""
+        """Ranks whose sum is not the sum of what all ranks contributed."""
         import numpy
 
         first = runs[0].network.outputs[0]
-        given = [run.result.outputs[first] for run in runs if run.result.outputs]
-        total = numpy.sum(given, axis=0) if given else None
+        parts = [run.result.outputs[first] for run in runs if run.result.outputs]
+        total = numpy.sum(parts, axis=0) if parts else None
         return [
             rank
-            for rank, found in enumerate(self.launched.sums)
-            if total is None or found is None or not numpy.allclose(found, total, rtol=1e-4)
+            for rank, received in enumerate(self.launched.sums)
+            if total is None or received is None or not numpy.allclose(received, total, rtol=1e-4)
         ]
 
 
@@ -104,7 +101,7 @@ def launched_gang(
     environment: Mapping[str, str] | None = None,
     script: Script | None = None,
 ) -> Iterator[LaunchedGang]:
-    """Start a gang through the toolchain's launcher; ranks that were not waited for are killed."""
+    """Start a gang with the toolchain's launcher. Ranks that nobody waits for are killed."""
     toolchain = cast(LaunchesGangs, networks.toolchain)
     with meeting_place(size) as place:
         request = networks.request(network, environment=environment, script=script)

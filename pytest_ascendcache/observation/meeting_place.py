@@ -1,4 +1,4 @@
-"""Where the ranks of a gang meet."""
+"""The address at which the ranks of a gang meet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Address:
-    """Where a gang of ``size`` meets, and how long its ranks wait for each other, in seconds."""
+    """Where a gang of ``size`` meets, and how many seconds (``timeout``) its ranks wait for each
+    other."""
 
     size: int
     port: int
@@ -19,7 +20,7 @@ class Address:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables MindSpore's users set."""
+        """The variables that MindSpore's users set."""
         environment = {
             "RANK_SIZE": str(self.size),
             "MS_SCHED_HOST": self.host,
@@ -34,10 +35,8 @@ class Address:
 def meeting_place(
     size: int, timeout: int | None = None, host: str = "127.0.0.1"
 ) -> Iterator[Address]:
-    """An address that nobody else of this machine is given as long as this lasts.
-
-    The port is bound but not listened at: rank 0, which reuses addresses, can listen there.
-    """
+    """Reserve an address on this machine while the ``with`` block lasts. The port is bound but
+    nothing listens there, so rank 0, which reuses addresses, can."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind((host, 0))

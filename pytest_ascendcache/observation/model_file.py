@@ -1,8 +1,8 @@
-"""Taking a converted model apart, as far as that goes without knowing its format.
+"""Splits a converted model into kernels and the rest, without knowing its format.
 
-Kernels are ELF objects: they are found by how they begin and bounded by their own headers. What
-lies between them is one digest. The file is read once, in pieces: what is in memory does not grow
-with it.
+Kernels are ELF objects, found by their magic number and measured by their own headers. Everything
+between them becomes one digest. The file is read once, in pieces, so memory does not grow with its
+size.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from pytest_ascendcache.caches import Canary, find_canaries
 from pytest_ascendcache.caches.elf import MAGIC, ElfError, functions, object_extent
 
 _PIECE = 1 << 20
-"""Bytes that are read at once; they stay in a processor's cache while they are looked at."""
+"""Bytes that are read at once, few enough to stay in a processor's cache."""
 
 _LOOKED_INTO = 64 << 20
-"""Objects up to this many bytes are searched for marks and names; larger ones are digests alone."""
+"""Objects up to this many bytes are searched for markers and names; larger ones are only
+digested."""
 
 
 @dataclass(frozen=True)
 class ModelKernel:
-    """A kernel in a model: its function's name (empty where it has none), digest and size (bytes).
-
-    A kernel that was served from a marked entry is given as it was before it was marked, and
-    ``served_from`` names the entry.
-    """
+    """A kernel in a model: the name of its function (may be empty), its digest and size (bytes). A
+    kernel served from a marked entry is described as it was before it was marked; ``served_from``
+    names the entry."""
 
     symbol: str
     sha256: str
@@ -43,8 +42,8 @@ class ModelKernel:
 
 @dataclass(frozen=True)
 class ModelParts:
-    """A model: its kernels in the file's order, the digest of everything else and of where kernels
-    lie in it, and the size of the file (bytes). Equal parts are equal files."""
+    """A model: its kernels in order, one digest of everything else and of the kernels' positions,
+    and the file's size (bytes). Equal parts mean equal files."""
 
     kernels: tuple[ModelKernel, ...]
     rest: str
@@ -52,15 +51,15 @@ class ModelParts:
 
     @property
     def by_symbol(self) -> dict[str, tuple[str, int]]:
-        """Digest and size of each kernel; of several with one name the later ones are numbered."""
-        found: dict[str, tuple[str, int]] = {}
+        """Digest and size of each kernel. Different kernels of the same name are numbered."""
+        digests: dict[str, tuple[str, int]] = {}
         for kernel in sorted(self.kernels, key=lambda each: (each.symbol, each.sha256)):
             name, number = kernel.symbol, 1
-            while name in found and found[name] != (kernel.sha256, kernel.size):
+            while name in digests and digests[name] != (kernel.sha256, kernel.size):
                 number += 1
                 name = f"{kernel.symbol}#{number}"
-            found[name] = (kernel.sha256, kernel.size)
-        return found
+            digests[name] = (kernel.sha256, kernel.size)
+        return digests
 
     @property
     def served(self) -> frozenset[str]:
@@ -69,25 +68,22 @@ class ModelParts:
 
 
 def take_apart(path: Path, marks: Mapping[str, Canary] | None = None) -> ModelParts:
-    """Read a model; ``marks`` are the canaries that were planted, by token.
-
-    Raises:
-        OSError: where it cannot be read.
-    """
+    """Read a model; ``marks`` are the planted canaries, by token. Raises ``OSError`` if it cannot
+    be read."""
     with path.open("rb", buffering=0) as file:
         return _Reader(file.fileno(), marks or {}).parts()
 
 
 def _beginnings(data: memoryview) -> Iterator[int]:
-    """Where objects may begin in a piece, in order; four times as fast as ``bytes.find``."""
+    """Where objects may begin in a piece, in order. Four times as fast as ``bytes.find``."""
     import numpy
 
-    word, size, found = int.from_bytes(MAGIC[:4], "little"), 4, []
+    word, size, places = int.from_bytes(MAGIC[:4], "little"), 4, []
     for offset in range(min(size, len(data))):
         count = (len(data) - offset) // size
         words = numpy.frombuffer(data, "<u4", count=count, offset=offset)
-        found += (numpy.flatnonzero(words == word) * size + offset).tolist()
-    return (each for each in sorted(found) if data[each : each + len(MAGIC)] == MAGIC)
+        places += (numpy.flatnonzero(words == word) * size + offset).tolist()
+    return (each for each in sorted(places) if data[each : each + len(MAGIC)] == MAGIC)
 
 
 class _Reader:
@@ -98,7 +94,7 @@ class _Reader:
         self._kernels: list[ModelKernel] = []
 
     def parts(self) -> ModelParts:
-        """Walk through the file; ``base`` is where the piece in memory begins."""
+        """Read the file; ``base`` is the offset of the piece in memory."""
         base, buffer = 0, bytearray(_PIECE)
         while base < self._size:
             count = os.preadv(self._descriptor, [buffer], base)
@@ -108,29 +104,29 @@ class _Reader:
         return ModelParts(tuple(self._kernels), self._rest.hexdigest(), self._size)
 
     def _piece(self, data: memoryview, base: int) -> int:
-        """Take what can be told of a piece; returns how many bytes were taken."""
+        """Process one piece as far as possible; return how many bytes were consumed."""
         taken, last = 0, base + len(data) >= self._size
         beginnings = _beginnings(data)
         while True:
-            found = next((each for each in beginnings if each >= taken), -1)
-            if found < 0:
-                # The beginning of an object may lie across the end of the piece.
+            start = next((each for each in beginnings if each >= taken), -1)
+            if start < 0:
+                # An object's magic number may cross the end of the piece.
                 end = len(data) if last else max(taken, len(data) - len(MAGIC) + 1)
                 self._rest.update(data[taken:end])
                 return end
-            self._rest.update(data[taken:found])
+            self._rest.update(data[taken:start])
             try:
-                extent = object_extent(self._at(base + found), self._size - base - found)
+                extent = object_extent(self._at(base + start), self._size - base - start)
             except ElfError:
-                taken = found + len(MAGIC)
-                self._rest.update(data[found:taken])
+                taken = start + len(MAGIC)
+                self._rest.update(data[start:taken])
                 continue
             self._rest.update(b"%d" % extent)
-            if found + extent > len(data):
-                self._streamed(base + found, extent)
-                return found + extent
-            self._object(bytes(data[found : found + extent]))
-            taken = found + extent
+            if start + extent > len(data):
+                self._streamed(base + start, extent)
+                return start + extent
+            self._object(bytes(data[start : start + extent]))
+            taken = start + extent
             if taken == len(data):
                 return taken
 
@@ -138,7 +134,7 @@ class _Reader:
         return lambda offset, size: os.pread(self._descriptor, size, start + offset)
 
     def _streamed(self, start: int, extent: int) -> None:
-        """An object that goes beyond the piece."""
+        """Process an object that extends beyond the piece."""
         if extent <= _LOOKED_INTO:
             self._object(os.pread(self._descriptor, extent, start))
             return
@@ -160,7 +156,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class KernelDifference:
-    """A kernel that one conversion has otherwise than another; either may lack it."""
+    """A kernel in which two conversions differ. Either may lack it."""
 
     name: str
     found: ModelKernel | None
@@ -168,33 +164,31 @@ class KernelDifference:
 
 
 def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]:
-    """Kernels of ``found`` that are not those of ``wanted``: other ones, missing, too many.
-
-    Equal names are compared with each other, so that a swapped kernel is told as one.
-    """
+    """Kernels of ``found`` that differ from those of ``wanted``: changed, missing or extra. Kernels
+    are paired by name, so a swapped kernel shows as one difference."""
     mine, theirs = _by_name(found.kernels), _by_name(wanted.kernels)
-    told = []
+    different = []
     for name in sorted({*mine, *theirs}):
         left, right = mine.get(name, []), theirs.get(name, [])
-        # Of equal kernels the one whose entry has its name is where it belongs.
+        # Of equal kernels, the one served from an entry of its own name is in its place.
         for kernel in sorted(left, key=lambda each: not each.symbol.startswith(each.served_from)):
             same = next((each for each in right if each.sha256 == kernel.sha256), None)
             if same is not None:
                 left.remove(kernel)
                 right.remove(same)
         for place in range(max(len(left), len(right))):
-            told.append(
+            different.append(
                 KernelDifference(
                     name,
                     left[place] if place < len(left) else None,
                     right[place] if place < len(right) else None,
                 )
             )
-    return told
+    return different
 
 
 def _by_name(kernels: Iterable[ModelKernel]) -> dict[str, list[ModelKernel]]:
-    found: dict[str, list[ModelKernel]] = {}
+    by_name: dict[str, list[ModelKernel]] = {}
     for kernel in kernels:
-        found.setdefault(kernel.symbol, []).append(kernel)
-    return found
+        by_name.setdefault(kernel.symbol, []).append(kernel)
+    return by_name

@@ -1,9 +1,11 @@
-"""Networks under test: ranks that run them, watched, with directories of their own."""
+"""Networks under test: watched ranks with directories of their own."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
-from pytest_ascendcache.contract.ranks import Phase
-from pytest_ascendcache.faults import FaultPlan
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.ranks import Phase, is_rank_id
+from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
-from pytest_ascendcache.observation.network_aftermath import NetworkWitness
 from pytest_ascendcache.observation.network_run import NetworkRun
-from pytest_ascendcache.observation.observed import shown_output
-from pytest_ascendcache.observation.watch import Watch, rank_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.processes.launch import end_all
 from pytest_ascendcache.toolchains import (
+    RankProcess,
     Script,
     Toolchain,
     ToolchainError,
@@ -32,15 +34,17 @@ from pytest_ascendcache.toolchains import (
     TrainResult,
 )
 
+_DIGITS = 5
+"""Longest rank id that no toolchain has a reason to refuse."""
+
 
 @dataclass(frozen=True)
 class NetworkControl:
-    """What checks may take for granted: the impostor, and whether it is run once it stands in a
-    kernel's place; ``reuses``: a kernel is used again at all, changed or not. ``reason`` says why
-    not.
+    """What checks may assume: the marker, and whether a marked kernel runs. ``reuses``: kernels are
+    reused at all, changed or not. ``reason`` says why not.
 
-    ``shelf`` is a directory for marked copies of warm kernels, where copies are found to serve;
-    ``warm`` says which are there. ``seconds`` is what a run took that found everything cached.
+    If copies of kernels are used, ``shelf`` is a directory for marked copies and ``warm`` lists
+    them. ``seconds`` is the duration of a run that found everything cached.
     """
 
     impostor: Marks
@@ -52,12 +56,42 @@ class NetworkControl:
     warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
 
 
-class NetworkUnderTest:
-    """Ranks of the toolchain under test, in an empty directory of their own.
+class Watch:
+    """Ranks of ``networks`` that are started and waited for one by one."""
 
-    ``cache`` is what ``MS_COMPILER_CACHE_PATH`` names unless a request says otherwise, ``work``
-    the working directory. Every run is a process.
-    """
+    def __init__(self, networks: NetworkUnderTest) -> None:
+        self._networks = networks
+        self._before = Snapshot.take(networks.site)
+        self._running: list[RankProcess] = []
+        self._since = 0.0
+
+    def start(self, request: TrainRequest) -> RankProcess:
+        """Start one rank. Wait for it with :meth:`wait`."""
+        if not self._running:
+            self._since = time.monotonic()
+        process = self._networks.toolchain.start_rank(request)
+        self._networks.evidence.happened(rank_of(request), "start")
+        self._running.append(process)
+        return process
+
+    def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
+        """Wait for a rank to end; kill it after ``deadline`` seconds."""
+        result = process.wait(deadline, [each for each in self._running if each is not process])
+        self._running.remove(process)
+        if not self._running:
+            self._networks.evidence.waited += time.monotonic() - self._since
+        return self._networks.observed(result, self._before)
+
+    def end(self) -> None:
+        """Kill every rank that nobody waited for."""
+        end_all(self._running)
+        self._running.clear()
+
+
+class NetworkUnderTest:
+    """Ranks of the toolchain under test, in an empty directory of their own. ``cache`` is the
+    default of ``MS_COMPILER_CACHE_PATH``, ``work`` the working directory. Every run is a
+    process."""
 
     def __init__(
         self,
@@ -93,7 +127,8 @@ class NetworkUnderTest:
         file: Path | None = None,
         script: Script | None = None,
     ) -> TrainRequest:
-        """What :meth:`run` would start; ``gang`` says that there are others and where to meet."""
+        """The request of :meth:`run`. ``gang`` says how many ranks there are and where they
+        meet."""
         settings = {"MS_COMPILER_CACHE_PATH": str(self.cache)}
         if rank is not None:
             settings["RANK_ID"] = str(rank)
@@ -118,11 +153,8 @@ class NetworkUnderTest:
         environment: Mapping[str, str] | None = None,
         phase: Phase | None = None,
     ) -> NetworkRun:
-        """Run a network as one rank on its own.
-
-        Raises:
-            ToolchainError: where the process fails or does not end: no verdict rests on it.
-        """
+        """Run a network as a single rank. Raises ``ToolchainError`` if the process fails or does
+        not end. No verdict rests on it."""
         request = self.request(network, rank, environment=environment, phase=phase)
         run = self.attempt(request)
         if not run.succeeded:
@@ -130,24 +162,19 @@ class NetworkUnderTest:
         return run
 
     def needs_reuse(self) -> None:
-        """For a check that a kernel is not used, which says nothing of a toolchain that uses none.
-
-        Raises:
-            NotDecidable: where the positive control has shown that it does not.
-        """
+        """Call this before checking that a kernel is not used: a toolchain that reuses none would
+        pass. Raises ``NotDecidable`` if the positive control has seen no reuse."""
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
     def attempt(self, request: TrainRequest) -> NetworkRun:
-        """Like :meth:`run`, where failing is an answer too; only a hang is not."""
+        """Like :meth:`run`, but a failure is a valid result. Raises ``ToolchainError`` if the
+        process does not end."""
         return self.together(request)[0]
 
     def together(self, *requests: TrainRequest) -> list[NetworkRun]:
-        """Start one process a request, all at once, and wait for every one of them.
-
-        Raises:
-            ToolchainError: where one of them does not end.
-        """
+        """Start one process for each request, all at the same time, and wait for all of them.
+        Raises ``ToolchainError`` if one of them does not end."""
         with self.watch() as watch:
             processes = [watch.start(request) for request in requests]
             runs = [watch.wait(process) for process in processes]
@@ -158,26 +185,27 @@ class NetworkUnderTest:
 
     @contextmanager
     def watch(self) -> Iterator[Watch]:
-        """Watch ranks that are started, and ended, one by one; nobody is left behind."""
-        watch = Watch(self.toolchain, self.site, self.evidence, self.observed)
+        """Watch ranks that are started and end one by one. Those still running at the end are
+        killed."""
+        watch = Watch(self)
         try:
             yield watch
         finally:
             watch.end()
 
     def interruption(self, network: Network) -> Interruption[NetworkRun]:
-        """A run of rank 0 on its own, recorded now, that can then be interrupted. Needs
+        """Record a run of rank 0 now, so that it can be interrupted later. Needs
         ``Capability.FAULT_POINTS``."""
-
-        def start(plan: FaultPlan) -> NetworkRun:
-            return self.attempt(replace(self.request(network), plan=plan))
-
-        logs = self.sandbox / f"record{next(self._numbers)}"
-        return Interruption(self.cache, logs, self.toolchain.fault_route(), start)
+        return Interruption(
+            self.cache,
+            self.sandbox / f"record{next(self._numbers)}",
+            self.toolchain.fault_route(),
+            lambda plan: self.attempt(replace(self.request(network), plan=plan)),
+        )
 
     def recovery(self, network: Network) -> str | None:
-        """What is wrong with the next two runs of rank 0: the first must give the right outputs,
-        the second must run the kernels on disk. ``None`` where nothing is."""
+        """What is wrong with the next two runs of rank 0, or None. The first must have the right
+        outputs, the second must run the kernels on disk."""
         steps = len(self.evidence.steps)
         first = self.attempt(self.request(network))
         if not first.succeeded:
@@ -199,27 +227,19 @@ class NetworkUnderTest:
         return None
 
     def place(self, rank: int | str = 0) -> Path:
-        """Where what a rank compiled is kept, below :attr:`cache`."""
+        """The directory below :attr:`cache` for what a rank compiled."""
         environment = {"MS_COMPILER_CACHE_PATH": str(self.cache), "RANK_ID": str(rank)}
         return Path(self.layout.place({**environment, "RANK_SIZE": "1"}, self.work))
 
     def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
-        """The kernels of a rank below :attr:`cache` by stem, parts of one included.
-
-        They are of the toolchain's layout: ``RankKernel`` where it is that of document M.
-        """
+        """The kernels of a rank below :attr:`cache` by stem, incomplete ones included. They have
+        the toolchain's layout: ``RankKernel`` for that of document M."""
         return self.layout.read(self.place(rank))
 
     def warm(self, network: Network) -> None:
-        """Run a network as rank 0 on its own, and mark its kernels.
-
-        Equal kernels of this session are copied instead, where the positive control has shown
-        that copies are used.
-
-        Raises:
-            ToolchainError: where the run fails.
-            NotDecidable: where it leaves no kernels to be marked.
-        """
+        """Run a network as rank 0, and mark its kernels. Equal kernels of this session are copied
+        instead, if the positive control has seen copies used. Raises ``ToolchainError`` if the run
+        fails, and ``NotDecidable`` if it leaves no kernels that can be marked."""
         if wrong := misfits(network):
             raise NotDecidable(
                 f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "
@@ -235,17 +255,14 @@ class NetworkUnderTest:
         self.run(network)
         self.mark()
         if pristine and self._control.shelf is not None:
-            # Ranks of a gang are processes that share the shelf.
+            # The ranks of a gang are processes that share the shelf.
             kept = self._control.shelf / f"{os.getpid()}-{len(self._control.warm)}"
             shutil.copytree(place, kept, symlinks=True)
             self._control.warm[network.operators] = kept
 
     def mark(self, rank: int | str = 0) -> None:
-        """Put the impostor in the place of every kernel of a rank.
-
-        Raises:
-            NotDecidable: where there is none, or one that is not whole.
-        """
+        """Put the impostor in the place of every kernel of a rank. Raises ``NotDecidable`` if there
+        is no kernel, or an incomplete one."""
         if not self._control.impostor.usable:
             raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
         kernels = self.kernels(rank)
@@ -259,20 +276,20 @@ class NetworkUnderTest:
             self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
 
     def adopt(self, rank: int | str = 0) -> None:
-        """Take kernels of a rank for marked that were copied with their marks."""
+        """Treat a rank's kernels as marked, because they were copied with their markers."""
         place = self.place(rank)
         stems = self.layout.read(place)
         self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
 
     def share(self, directory: Path) -> None:
-        """Use directories that other ranks use at the same time; the working directory too."""
+        """Use directories that other ranks use at the same time, the working directory included."""
         self.site = directory / "site"
         self.cache = self.site / "cache"
         self.work = self.site / "work"
         self.work.mkdir(parents=True, exist_ok=True)
 
     def copy_cache(self) -> Path:
-        """A copy of :attr:`cache` beside it, marks included, for a gang of its own."""
+        """A copy of :attr:`cache` next to it, with its markers."""
         copy = self.site / f"cache{next(self._numbers)}"
         shutil.copytree(self.cache, copy, symlinks=True)
         name = self.cache.name
@@ -280,7 +297,7 @@ class NetworkUnderTest:
         return copy
 
     def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
-        """A finished run, with the directories as they are now."""
+        """A finished run, with the current state of the directories."""
         place = self.layout.place(result.request.environment, result.request.work)
         inside = place.is_relative_to(self.site)
         run = NetworkRun(
@@ -299,12 +316,12 @@ class NetworkUnderTest:
         return run
 
     def again(self, request: TrainRequest) -> NetworkRun:
-        """Start one rank to see what has become of the directories; not ending is an answer."""
+        """Start one rank to see the state of the directories. Not ending is a valid result."""
         with self.watch() as watch:
             return watch.wait(watch.start(request))
 
     def new_directory(self) -> Path:
-        """A directory for one run that does not exist yet."""
+        """A path for one run's files that does not exist yet."""
         return self.sandbox / f"run{next(self._numbers)}"
 
     def _note(self, run: NetworkRun) -> None:
@@ -317,18 +334,10 @@ class NetworkUnderTest:
         self.evidence.starts += 1
         self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
-        self.evidence.steps.append(
-            Step(
-                command=run.result.command,
-                ending=run.result.ending,
-                outcomes=run.describe() if run.succeeded else (),
-                changes=run.shown_changes,
-                output=shown_output(run.output, run.succeeded),
-            )
-        )
+        self.evidence.steps.append(run.step())
 
     def _cross_check(self, run: NetworkRun) -> None:
-        """Tell where the toolchain's own count says otherwise; nothing is decided by it."""
+        """Note if the toolchain's own count disagrees. No verdict rests on it."""
         claimed = run.result.claimed
         if claimed is None or run.wrong or not (run.trusted and run.was_marked):
             return
@@ -337,3 +346,81 @@ class NetworkUnderTest:
                 f"the toolchain says it compiled {claimed}; of the operators that can tell "
                 f"{len(run.compiled)} were compiled"
             )
+
+
+class NetworkWitness:
+    """Watches the runs of one ``NetworkUnderTest`` for harm."""
+
+    def __init__(self, networks: NetworkUnderTest) -> None:
+        self._networks = networks
+        self._runs: deque[NetworkRun] = deque(maxlen=LOOKED_AT)
+
+    def note(self, run: NetworkRun) -> None:
+        self._runs.append(run)
+        self._networks.evidence.ran(self)
+
+    def seen(self) -> list[Sighting]:
+        sightings = []
+        for run in self._runs:
+            sightings += harm_in_ending("the rank", run.returncode, run.result.ending)
+            if run.result.outputs is not None and run.wrong:
+                name, how = next(iter(run.wrong.items()))
+                what = f"the output {name} of a network {how}"
+                sightings.append(Sighting(Harm.WRONG_RESULT, what))
+        return sightings
+
+    def afterwards(self) -> Sighting | None:
+        """Run the last network as a single rank, with the id of the rank that ran last and in the
+        directories where that rank kept its kernels."""
+        if not self._runs:
+            return None
+        last = self._runs[-1]
+        rank = last.result.request.environment.get("RANK_ID", "")
+        # A rank id that a toolchain may refuse tells nothing about the cache.
+        rank = rank if is_rank_id(rank) and len(rank) <= _DIGITS else ""
+        base = self._networks.request(last.network, rank or None)
+        run = last
+        for _ in range(LATER_RUNS):
+            run = self._networks.again(replace(base, directory=self._networks.new_directory()))
+            if run.returncode is None:
+                return Sighting(Harm.HANG, f"a later run {run.result.ending}")
+            if run.result.outputs is not None and run.wrong:
+                return Sighting(Harm.WRONG_RESULT, f"a later run has wrong outputs: {run.wrong}")
+            if run.succeeded and run.was_marked and not run.compiled:
+                break
+            if run.succeeded:
+                self._mark(base, rank or 0)
+        return _usability(run, last)
+
+    def _mark(self, request: TrainRequest, rank: str | int) -> None:
+        """Mark the kernels that were kept. If there are none, the next run shows it. A single rank
+        may keep them as rank 0, whatever its id. Those of another rank may be marked already."""
+        if Path(request.environment["MS_COMPILER_CACHE_PATH"]) != self._networks.cache:
+            return
+        refused = []
+        ranks = [kept_by for kept_by in sorted({str(rank), "0"}) if self._networks.kernels(kept_by)]
+        for kept_by in ranks:
+            try:
+                self._networks.mark(kept_by)
+            except NotDecidable as error:
+                refused.append(error)
+        if ranks and len(refused) == len(ranks):
+            raise refused[0]
+
+
+def _usability(run: NetworkRun, last: NetworkRun) -> Sighting | None:
+    if not run.succeeded:
+        return Sighting(Harm.UNUSABLE, f"every later run fails: it {run.result.ending}")
+    if not run.was_marked:
+        return Sighting(Harm.UNUSABLE, "no later run keeps a kernel")
+    if run.compiled:
+        again = ", ".join(sorted(run.compiled))
+        return Sighting(Harm.UNUSABLE, f"every later run compiles {again} again")
+    if not last.succeeded:
+        return Sighting(Harm.LOST_WORK, f"a run {last.result.ending}; later ones work")
+    return None
+
+
+def rank_of(request: TrainRequest) -> str:
+    """The rank of a request, as its environment spells it."""
+    return request.environment.get("RANK_ID", "") or "0"

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _NOWHERE = Path()
 _TOLERANCE = {"float16": 4e-3, "float32": 1e-4}
-"""Relative to the largest magnitude; networks add up what single operators round."""
+"""Relative to the largest magnitude. A network adds up the rounding of its operators."""
 
 
 @dataclass(frozen=True, repr=False)
 class NetworkRun(ObservedFiles):
-    """What one rank's process gave and what became of the kernels on disk.
+    """The outputs of one rank's process, and what became of the kernels on disk.
 
-    ``before`` and ``after`` are snapshots of everything the run could write. ``place`` is the
-    rank's directory in them. ``impostor`` is what stands in marked kernels; ``marked`` are their
-    paths without suffix. ``trusted`` says that this toolchain runs impostors as it runs kernels.
+    ``before`` and ``after`` are snapshots of everything the run could write, ``place`` the rank's
+    directory in them. ``marked`` are the paths, without suffix, of kernels that were replaced by
+    ``impostor``. ``trusted`` says whether this toolchain runs impostors like kernels.
     """
 
     result: TrainResult
@@ -46,12 +46,12 @@ class NetworkRun(ObservedFiles):
 
     @property
     def network(self) -> Network:
-        """What was run."""
+        """The network that was run."""
         return self.result.request.network
 
     @property
     def files_written(self) -> frozenset[str]:
-        """Regular files that were added, replaced or changed, but for locks."""
+        """Regular files that were added, replaced or changed, except for locks."""
         return frozenset(
             path
             for path, change in self.written.items()
@@ -62,24 +62,19 @@ class NetworkRun(ObservedFiles):
 
     @property
     def stored(self) -> frozenset[str]:
-        """Kernels that are new in the rank's directory: names without suffix."""
+        """Kernels added to the rank's directory, as names without suffix."""
         return self._kernels(self.after) - self._kernels(self.before)
 
     @property
     def stored_at(self) -> float:
         """When the last of them was written, by the file's time (seconds since the epoch)."""
         files = self.after.files
-        return (
-            max(
-                (files[path].mtime_ns for path in self.files_written if self._is_kernel(path)),
-                default=0,
-            )
-            / 1e9
-        )
+        written = (files[path].mtime_ns for path in self.files_written if self._is_kernel(path))
+        return max(written, default=0) / 1e9
 
     @property
     def disturbed(self) -> dict[str, str]:
-        """What became of files of kernels that were in the rank's directory before."""
+        """Changes of kernel files that existed in the rank's directory before."""
         return {
             path: change.value
             for path, change in self.written.items()
@@ -88,49 +83,46 @@ class NetworkRun(ObservedFiles):
 
     @property
     def was_marked(self) -> bool:
-        """Whether there were kernels before, and each of them was marked."""
-        there = self._kernels(self.before)
-        return bool(there) and all(f"{self.place}/{stem}" in self.marked for stem in there)
+        """Whether kernels existed before and all of them were marked."""
+        stems = self._kernels(self.before)
+        return bool(stems) and all(f"{self.place}/{stem}" in self.marked for stem in stems)
 
     @property
     def reused(self) -> frozenset[str]:
-        """Names of the operators that ran a kernel from disk: an impostor gave the output."""
+        """Names of the operators that ran a kernel from disk: their output is an impostor's."""
         return frozenset(name for name, how in self._delivered.items() if how == "reused")
 
     @property
     def compiled(self) -> frozenset[str]:
-        """Names of the operators that gave their own output, although impostors stood on disk.
-
-        Raises:
-            NotDecidable: where that does not tell a compile from a reuse.
-        """
+        """Names of the operators with a correct output, although impostors lay on disk. Raises
+        ``NotDecidable`` if that does not tell a compile from a reuse."""
         compiled = frozenset(name for name, how in self._delivered.items() if how == "compiled")
         if not self.trusted and self._kernels(self.before):
             rewritten = {_type_of(PurePath(path).stem) for path in self.files_written}
-            told = {
+            rewrote = {
                 node.operator.name
                 for node in self.network.nodes
                 if _plain(node.operator.type) in rewritten
             }
-            if compiled - told:
+            if compiled - rewrote:
                 raise NotDecidable(
-                    f"{', '.join(sorted(compiled - told))}: this toolchain does not run kernels "
+                    f"{', '.join(sorted(compiled - rewrote))}: this toolchain does not run kernels "
                     "that were changed on disk, and no file tells a reuse from a compile"
                 )
         return compiled
 
     @property
     def wrong(self) -> dict[str, str]:
-        """Outputs that are neither the operator's own nor an impostor's, with what they are."""
+        """Outputs that are neither the operator's nor an impostor's, with a description of each."""
         if self.result.outputs is None:
             return {"": f"the run {self.result.ending}: {self.output.strip()[-300:]}"}
         unexpected = set(self.result.outputs) ^ set(self.network.outputs)
-        found = dict.fromkeys(unexpected, "missing, or not an output")
+        problems = dict.fromkeys(unexpected, "missing, or not an output")
         for name in self.network.outputs:
             if name not in unexpected and self._origin(name) == "wrong":
-                found[name] = f"is {_shown(self.result.outputs[name])}"
-                found[name] += f", not {_shown(self._exact[name])}"
-        return found
+                problems[name] = f"is {_shown(self.result.outputs[name])}"
+                problems[name] += f", not {_shown(self._exact[name])}"
+        return problems
 
     @cached_property
     def _exact(self) -> Mapping[str, NDArray[Any]]:
@@ -151,15 +143,15 @@ class NetworkRun(ObservedFiles):
     def _origin(self, name: str) -> str:
         """Whether an output is the operator's own, an impostor's, or neither."""
         assert self.result.outputs is not None
-        given, exact = self.result.outputs[name], self._exact[name]
-        if given.shape != exact.shape or given.dtype != exact.dtype:
+        output, exact = self.result.outputs[name], self._exact[name]
+        if output.shape != exact.shape or output.dtype != exact.dtype:
             return "wrong"
-        if close_enough(given, exact):
+        if close_enough(output, exact):
             return "compiled"
         node = self._node(name)
         if self.marked and node is not None:
             pretended = self.impostor.output(self._exact[node.inputs[0]])
-            if close_enough(given, pretended):
+            if close_enough(output, pretended):
                 return "reused"
         return "wrong"
 
@@ -168,7 +160,7 @@ class NetworkRun(ObservedFiles):
         return next((node for node in nodes if len(node.inputs) == 1), None)
 
     def _kernels(self, snapshot: Snapshot) -> frozenset[str]:
-        """Kernels of the rank that have all their files."""
+        """The rank's kernels that have all their files."""
         names = {path for path in snapshot.files if self._is_kernel(path)}
         stems = {path.rpartition(".")[0] for path in names}
         return frozenset(
@@ -181,7 +173,6 @@ class NetworkRun(ObservedFiles):
         return str(PurePath(path).parent) == self.place and self.layout.holds(Path(path))
 
     def describe(self) -> tuple[str, ...]:
-        """One line an operator, for the report."""
         try:
             return tuple(f"{name}: {how}" for name, how in self._delivered.items())
         except NotDecidable as reason:
@@ -189,7 +180,7 @@ class NetworkRun(ObservedFiles):
 
 
 def _type_of(stem: str) -> str:
-    """The operator type a file is named after, spelled plainly."""
+    """The operator type that a file is named after, without underscores and in lower case."""
     return _plain(RankKernel(stem, directory=_NOWHERE).operator_type)
 
 
@@ -197,14 +188,14 @@ def _plain(text: str) -> str:
     return text.replace("_", "").lower()
 
 
-def close_enough(given: NDArray[Any], exact: NDArray[Any]) -> bool:
-    """Whether an output is what a network of this type of element may give."""
+def close_enough(output: NDArray[Any], exact: NDArray[Any]) -> bool:
+    """Whether an output is within the tolerance of its element type."""
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)
     scale = float(numpy.max(numpy.abs(exact), initial=0.0)) or 1.0
     return bool(
-        numpy.allclose(given, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+        numpy.allclose(output, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
     )
 
 

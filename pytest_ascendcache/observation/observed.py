@@ -1,4 +1,4 @@
-"""What every observed run has: how its process ended, and what became of files."""
+"""What every observed run has: the end of a process, and changed files."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from pytest_ascendcache.caches import Change, Snapshot
+from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.processes.ending import ProcessResult
 
 _SHOWN_CHANGES = 20
 _SHOWN_OUTPUT = 2000
-"""Files, and characters of output, that the evidence of a run shows."""
+"""How many changed files, and how many characters of output, the evidence of a run shows."""
 
 
 def shown_output(output: str, succeeded: bool) -> str:
-    """What the evidence shows of a process's output: the end of it, where it failed."""
+    """The output to show as evidence: its end, if the process failed."""
     return "" if succeeded else output[-_SHOWN_OUTPUT:]
 
 
 class ObservedProcess:
-    """One process that was watched. Dataclasses with a ``result`` derive from it."""
+    """One watched process. Dataclasses with a ``result`` derive from it."""
 
     result: ProcessResult
 
     @property
     def succeeded(self) -> bool:
-        """Whether the process ended well and delivered everything it should."""
+        """Whether the process reports success and delivered everything."""
         return self.result.succeeded
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        """Exit status, negative for a signal; None if the process did not end in time."""
         return self.result.returncode
 
     @property
@@ -47,19 +48,34 @@ class ObservedFiles(ObservedProcess):
 
     @cached_property
     def changes(self) -> Mapping[str, Change]:
-        """What became of each path that differs, access times that reading moved included."""
+        """The change of each path that differs, including moved access times."""
         return self.before.changes(self.after)
 
     @property
     def written(self) -> dict[str, Change]:
-        """The changes, but for access times that reading moved."""
+        """The changes without access times moved by reading."""
         return {path: each for path, each in self.changes.items() if each is not Change.READ}
 
     @property
     def shown_changes(self) -> dict[str, str]:
-        """What the evidence shows of :attr:`written`: the first few paths, in words."""
+        """The first few paths of :attr:`written`, with their changes in words, as evidence."""
         changes = {path: change.value for path, change in self.written.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         return shown
+
+    def describe(self) -> tuple[str, ...]:
+        """One line for each operator, for the report."""
+        raise NotImplementedError
+
+    def step(self, log: str = "", metadata: Mapping[str, tuple[str, str]] | None = None) -> Step:
+        """This run as evidence. ``log`` is what log files say about a failure."""
+        return Step(
+            command=self.result.command,
+            ending=self.result.ending,
+            outcomes=self.describe() if self.succeeded else (),
+            changes=self.shown_changes,
+            output=shown_output(self.output, self.succeeded) + log,
+            metadata=dict(metadata or {}),
+        )

@@ -1,4 +1,4 @@
-"""Small networks whose every operator tells by itself whether it was compiled."""
+"""Small networks in which each operator shows whether it was compiled."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, da
 from pytest_ascendcache.operators.network import Network, Node
 
 DATA = tuple((index * 7 % 32 - 15.5) / 8 for index in range(32))
-"""Numbers of both signs, none of them 0: no two operators give the same for them."""
+"""Numbers of both signs, none of them 0, for which no two operators give the same results."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One operator of one input: a node of a probe network. ``name`` is the type's by default."""
+    """One operator with one input: a node of a probe network. ``name`` is its type by default."""
 
     type: str
     name: str = ""
@@ -26,17 +26,17 @@ class Probe:
 
     @property
     def tensor(self) -> TensorDesc:
-        """What it takes and gives."""
+        """The operator's input and output."""
         return TensorDesc(self.shape, data_type(self.dtype), self.format)
 
     @property
     def node_name(self) -> str:
-        """The node's name and, with a suffix, those of its tensors."""
+        """The name of the node and the prefix of its tensors' names."""
         return self.name or self.type.lower()
 
     @property
     def node(self) -> Node:
-        """The operator in its place."""
+        """The operator as a node."""
         attributes = tuple(Attribute(*each) for each in self.attributes)
         operator = OperatorSpec(
             self.type, (self.tensor,), (self.tensor,), attributes, name=self.node_name
@@ -47,12 +47,12 @@ class Probe:
 def probe_network(
     *probes: Probe | str, name: str = "probes", data: tuple[float, ...] = DATA
 ) -> Network:
-    """A network of operators side by side, each with data and an output of its own."""
-    given = [Probe(each) if isinstance(each, str) else each for each in probes]
-    nodes = tuple(each.node for each in given)
+    """A network of independent operators, each with its own data and output."""
+    chosen = [Probe(each) if isinstance(each, str) else each for each in probes]
+    nodes = tuple(each.node for each in chosen)
     tensors = {
         name: TensorDesc(probe.tensor.shape, probe.tensor.dtype, probe.tensor.format, name=name)
-        for probe, node in zip(given, nodes, strict=True)
+        for probe, node in zip(chosen, nodes, strict=True)
         for name in chain(node.inputs, node.outputs)
     }
     return Network(

@@ -1,8 +1,7 @@
-"""One observed compile."""
+"""One observed run of the compiler."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,11 +27,11 @@ from pytest_ascendcache.toolchains import CompileResult
 class Run(ObservedFiles):
     """What one process delivered and did to the cache.
 
-    ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
-    snapshots of the whole cache directory; ``marked`` has canaries by token, and is
-    ``None`` where this toolchain does not serve marked entries. ``known`` names the entries of
-    operators the cache was warmed with. ``born`` are the birthmarks delivered before this run,
-    for a toolchain that has them (``Toolchain.birthmarks``).
+    ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are snapshots of
+    the cache directory. ``marked`` has the canaries by token, or is None if the toolchain does not
+    serve marked entries. ``known`` names the entries of operators that the cache was warmed with.
+    ``born`` are the birthmarks delivered before this run, if the toolchain stamps them
+    (``Toolchain.birthmarks``).
     """
 
     result: CompileResult
@@ -49,7 +48,7 @@ class Run(ObservedFiles):
         return f"<run under {mode} of {', '.join(map(str, self.operators))}>"
 
     def sizes(self, number: int) -> list[CacheSize]:
-        """What the cache held before and after this run, if it ever held anything."""
+        """The cache's size before and after this run; empty if the cache never held anything."""
         before, after = _entries(self.before), _entries(self.after)
         if not before and not after:
             return []
@@ -64,11 +63,7 @@ class Run(ObservedFiles):
         ]
 
     def model(self, operator: OperatorSpec) -> Path:
-        """The delivered ``.om`` file.
-
-        Raises:
-            NotDecidable: where there is none.
-        """
+        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none."""
         path = self._models[operator]
         if path is None:
             raise NotDecidable(f"{operator}: no .om file was delivered")
@@ -76,21 +71,13 @@ class Run(ObservedFiles):
 
     @cached_property
     def _models(self) -> Mapping[OperatorSpec, Path | None]:
-        """The delivered models; of an operator that was asked for twice, the first one."""
+        """The delivered models; for an operator requested twice, the first one."""
         pairs = zip(self.operators, self.result.delivered, strict=True)
         return dict(reversed(list(pairs)))
 
-    @cached_property
-    def _operators_in(self) -> Counter[Path | None]:
-        """Operators that each delivered model has."""
-        return Counter(self.result.delivered)
-
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object the ``.om`` carries: the only one, or the one that names the type.
-
-        Raises:
-            NotDecidable: where none can be found in it.
-        """
+        """The kernel object in the ``.om`` file: the only one, or the one that names the operator's
+        entry. Raises ``NotDecidable`` if it cannot be found."""
         candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
             stem = self.known.get(operator, "").encode()
@@ -100,13 +87,9 @@ class Run(ObservedFiles):
         return candidates[0]
 
     def kernels(self, operator: OperatorSpec) -> list[bytes]:
-        """Objects of the ``.om`` that may be the operator's kernel: one, unless a model has several
-        nodes of its type.
-
-        Raises:
-            NotDecidable: where there is none.
-        """
-        objects = list(embedded_objects(self._model_bytes(operator)))
+        """Objects in the ``.om`` file that may be the operator's kernel: one, unless a model has
+        several nodes of its type. Raises ``NotDecidable`` if there is none."""
+        objects = list(embedded_objects(self.model(operator).read_bytes()))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
         name = f"te_{operator.type.lower()}_".encode()
@@ -115,18 +98,12 @@ class Run(ObservedFiles):
             raise NotDecidable(f"{operator}: none of {len(objects)} objects in the .om names it")
         return named or objects
 
-    def _model_bytes(self, operator: OperatorSpec) -> bytes:
-        return self.model(operator).read_bytes()
-
     def _shares_model(self, operator: OperatorSpec) -> bool:
-        return self._operators_in[self.model(operator)] > 1
+        return self.result.delivered.count(self.model(operator)) > 1
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
-        """Stems of the entries whose canary the delivered kernel carries.
-
-        Raises:
-            NotDecidable: where entries bear none, so that their absence says nothing.
-        """
+        """Stems of the entries whose canary the delivered kernel carries. Raises ``NotDecidable``
+        if entries have no canary, so that its absence tells nothing."""
         served = self._carried(operator)
         if not served and self.marked is None and self._had_entries():
             raise NotDecidable(
@@ -138,13 +115,13 @@ class Run(ObservedFiles):
     def _carried(self, operator: OperatorSpec) -> frozenset[str]:
         if self._shares_model(operator):
             return self._served_in_model(operator)
-        return self._stems(find_canaries(self._model_bytes(operator)))
+        return self._stems(find_canaries(self.model(operator).read_bytes()))
 
     def _served_in_model(self, operator: OperatorSpec) -> frozenset[str]:
         candidates = self.kernels(operator)
         served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
         if len(candidates) > 1 and served:
-            # Another node of this type may be served from an entry of its own.
+            # Another node of this type may be served from its own entry.
             own = self.known.get(operator)
             fresh = not all(map(find_canaries, candidates))
             if own is None or (own in served and fresh and self._has_twin(operator)):
@@ -153,7 +130,6 @@ class Run(ObservedFiles):
         return served
 
     def _has_twin(self, operator: OperatorSpec) -> bool:
-        """Whether another node of the same model has the same entry."""
         return any(
             each != operator
             and self.known.get(each) == self.known[operator]
@@ -166,7 +142,7 @@ class Run(ObservedFiles):
         return frozenset(marked[token].stem if token in marked else token for token in tokens)
 
     def unmarked_sha256(self, operator: OperatorSpec) -> str:
-        """Digest of the delivered kernel, or of what it was before it was marked."""
+        """Digest of the delivered kernel as it was before it was marked."""
         kernel = self.kernel(operator)
         digest = sha256(kernel)
         for token in find_canaries(kernel):
@@ -176,11 +152,8 @@ class Run(ObservedFiles):
         return digest
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
-        """What was delivered for the operator, and what became of its entry.
-
-        Raises:
-            NotDecidable: where canaries cannot tell and nothing on disk does.
-        """
+        """The operator's outcome: where its kernel came from, and the fate of its entry. Raises
+        ``NotDecidable`` if neither canaries nor files can tell."""
         if self.born is not None:
             raise NotDecidable(
                 f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
@@ -195,33 +168,29 @@ class Run(ObservedFiles):
                 f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
                 "tells a reuse from a compile"
             )
-        if not self._wrote(operator, fate) and self._may_be_unmarked(operator):
+        if not self._wrote(operator, fate) and self._is_among(operator, self._servable):
             raise NotDecidable(
                 f"{operator}: an unmarked entry was served, or an equal kernel compiled again"
             )
         return Outcome(Delivered.COMPILED, fate)
 
     def delivered(self, operator: OperatorSpec) -> Delivered:
-        """Where the delivered kernel came from, whatever became of its entry.
-
-        Raises:
-            NotDecidable: where that cannot be told.
-        """
+        """Where the delivered kernel came from, whatever the fate of its entry. Raises
+        ``NotDecidable`` if that cannot be told."""
         if self.born is None:
             return self[operator].delivered
-        tokens = find_canaries(self._model_bytes(operator))
+        tokens = find_canaries(self.model(operator).read_bytes())
         if not tokens:
             raise NotDecidable(f"{operator}: the delivered kernel carries no birthmark")
         return Delivered.REUSED if tokens <= self.born else Delivered.COMPILED
 
     def fate(self, operator: OperatorSpec) -> Fate:
-        """What became of the operator's own entry."""
+        """The fate of the operator's entry."""
         stem = self.stem(operator)
-        return Fate.ABSENT if stem is None else self.fate_of(self._path(stem))
+        return Fate.ABSENT if stem is None else self.fate_of(f"{self._directory}{stem}")
 
     def stem(self, operator: OperatorSpec) -> str | None:
-        """The operator's entry: known from before, or new and with the delivered kernel."""
-        soc = self.result.request.options.soc
+        """The operator's entry: a known one, or a new one that holds the delivered kernel."""
         if operator in self.known:
             return self.known[operator]
         served = self._carried(operator)
@@ -231,7 +200,7 @@ class Run(ObservedFiles):
         stems = [
             Path(path).stem
             for path, state in self.after.files.items()
-            if state.sha256 == digest and path.startswith(f"{self.prefix}{soc}/")
+            if state.sha256 == digest and path.startswith(self._directory)
         ]
         if stems:
             return stems[0]
@@ -239,7 +208,7 @@ class Run(ObservedFiles):
         return fresh[0] if fresh else None
 
     def new_stems(self, operator_type: str = "") -> list[str]:
-        """Entries that were not there before, of one operator type or of any."""
+        """Entries added by this run, of one operator type or of all."""
         wanted = f"te_{operator_type.lower()}_" if operator_type else "te_"
         return sorted(
             {
@@ -253,7 +222,7 @@ class Run(ObservedFiles):
         )
 
     def fate_of(self, base: str) -> Fate:
-        """What became of the pair ``<base>.json`` and ``<base>.o``."""
+        """The fate of the pair ``<base>.json`` and ``<base>.o``."""
         pair = (f"{base}.json", f"{base}.o")
         before = [self.before.files.get(path) for path in pair]
         after = [self.after.files.get(path) for path in pair]
@@ -264,16 +233,13 @@ class Run(ObservedFiles):
         kept = all(_is_kept(old, new) for old, new in zip(before, after, strict=True))
         return Fate.KEPT if kept else Fate.REWRITTEN
 
-    def _path(self, stem: str) -> str:
-        return f"{self.prefix}{self.result.request.options.soc}/{stem}"
-
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
-        """Whether the delivered kernel was written to the cache: then it was compiled."""
+        """Whether the delivered kernel was written to the cache, which means it was compiled."""
         return self._is_among(operator, self._written) or fate in (Fate.STORED, Fate.REWRITTEN)
 
     @cached_property
     def _written(self) -> Set[str]:
-        """Digests of the files that were written to the cache."""
+        """Digests of the files written to the cache."""
         kinds = (Change.ADDED, Change.REPLACED, Change.CHANGED)
         return {
             self.after.files[path].sha256
@@ -281,30 +247,26 @@ class Run(ObservedFiles):
             if change in kinds
         }
 
-    def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
-        """Whether the very kernel that was delivered lay in the chip's directory before, unmarked
-        and in an entry that may be served."""
-        return self._is_among(operator, self._servable)
+    @property
+    def _directory(self) -> str:
+        """The chip's directory, as a prefix of the paths in snapshots."""
+        return f"{self.prefix}{self.result.request.options.soc}/"
 
     @cached_property
     def _servable(self) -> Set[str]:
-        directory = f"{self.prefix}{self.result.request.options.soc}/"
+        """Digests of the objects that lay in the chip's directory before, in usable entries."""
         return {
             state.sha256
             for path, state in self.before.files.items()
-            if path.startswith(directory)
+            if path.startswith(self._directory)
             and path.endswith(".o")
             and f"{path.removesuffix('.o')}.json" in self.before.files
         }
 
     def _is_among(self, operator: OperatorSpec, digests: Set[str]) -> bool:
-        """Whether the delivered kernel has one of these digests.
-
-        Which object of a shared ``.om`` is the operator's matters only where they differ in this.
-
-        Raises:
-            NotDecidable: where they differ, or the ``.om`` carries none.
-        """
+        """Whether the delivered kernel has one of these digests. In a shared ``.om`` file it
+        matters which object is the operator's only if they differ in this. Raises ``NotDecidable``
+        if they do, or the ``.om`` file contains none."""
         candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
             return candidates <= digests
@@ -314,7 +276,6 @@ class Run(ObservedFiles):
         return any(path.endswith(".json") for path in self.before.files)
 
     def describe(self) -> tuple[str, ...]:
-        """One line an operator, for the report."""
         lines = []
         for operator in self.operators:
             try:
@@ -325,7 +286,7 @@ class Run(ObservedFiles):
 
 
 def _entries(snapshot: Snapshot) -> set[str]:
-    """Entries by their metadata."""
+    """The metadata files of the entries."""
     return {
         path
         for path, state in snapshot.files.items()
@@ -338,18 +299,11 @@ def _bytes(snapshot: Snapshot) -> int:
 
 
 def _is_kept(before: FileState | None, after: FileState | None) -> bool:
-    """Whether a file was left alone: not replaced, not written in place, its time not moved.
-
-    A hit may cut the modification time to whole seconds.
-    """
+    """Whether a file was left alone: neither replaced nor written, and its modification time is the
+    same. A hit may truncate the modification time to whole seconds."""
     if before is None or after is None:
         return before is after
     if (before.inode, before.sha256) != (after.inode, after.sha256):
         return False
     whole = before.mtime_ns // 10**9 * 10**9
     return after.mtime_ns in (before.mtime_ns, whole)
-
-
-def _identity(state: FileState | None) -> tuple[int, str, int] | None:
-    """What makes a file the same one; a hit may cut its modification time to whole seconds."""
-    return None if state is None else (state.inode, state.sha256, state.mtime_ns // 10**9)

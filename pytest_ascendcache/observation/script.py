@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
@@ -24,8 +25,8 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """One run, and what was seen of it: ``compiler`` knows of calls and packages, ``left`` are the
-    packages it has left installed."""
+    """One run. ``compiler`` has the calls of op_compiler and the packages; ``left`` are the
+    packages that the run left installed."""
 
     ended: ScriptRun
     compiler: WatchedCompiler
@@ -39,15 +40,15 @@ class WatchedRun:
 
 @dataclass(frozen=True)
 class UndisturbedRuns:
-    """Runs in which nothing goes wrong, by their cards: one of each serves all checks, which only
-    look at what it left in ``directory``."""
+    """Runs without faults, by number of cards. Checks that only look at what a run left in
+    ``directory`` share one."""
 
     directory: Path
     by_cards: dict[int, WatchedRun] = field(default_factory=dict)
 
 
 def private_packages(work: Path) -> frozenset[str]:
-    """Packages below a working directory: for CANN 9.1 each process installs for itself alone."""
+    """Packages below a working directory: with CANN 9.1 each process installs for itself alone."""
     places = (each.parents[1] for each in work.rglob("static_kernel/ai_core"))
     return frozenset().union(*(InstalledKernels(place).packages for place in places))
 
@@ -71,21 +72,15 @@ class ScriptUnderTest:
 
     @property
     def installed(self) -> InstalledKernels:
-        """What is installed where the script installs.
-
-        Raises:
-            NotDecidable: where that cannot be told.
-        """
+        """What is installed where the script installs. Raises ``NotDecidable`` if that is not
+        known."""
         if self.toolchain.opp is None:
             raise NotDecidable("ASCEND_OPP_PATH is not set: it says where packages are installed")
         return InstalledKernels(self.toolchain.opp)
 
     def run(self, cards: int = 1) -> WatchedRun:
-        """A run on so many cards in which nothing goes wrong, the same for all checks.
-
-        Raises:
-            ToolchainError: where it fails or does not end: no verdict rests on it.
-        """
+        """A run without faults on this many cards, shared by all checks. Raises ``ToolchainError``
+        if it fails or does not end. No verdict rests on it."""
         shared = self._undisturbed.by_cards
         if cards not in shared:
             private, self.sandbox = self.sandbox, self._undisturbed.directory
@@ -95,31 +90,16 @@ class ScriptUnderTest:
                 self.sandbox = private
         run = shared[cards]
         if not run.ended.succeeded:
-            words = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
-            raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(words)[:400]}")
+            last = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
+            raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(last)[:400]}")
         return run
 
     def attempt(
-        self,
-        cards: int | Sequence[Card] = 1,
-        wrong: Provocation | None = None,
-        may_hang: bool = False,
-        work: Path | None = None,
-        keep: bool = False,
-        patience: float | None = None,
-        enough: Callable[[Path], bool] | None = None,
+        self, cards: int | Sequence[Card] = 1, wrong: Provocation | None = None, **options: Any
     ) -> WatchedRun:
-        """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
-
-        ``work`` is a working directory that was used before. With ``keep`` what it leaves
-        installed stays, to see what the next run does with it; ``left`` always names all that was
-        not there before the check. ``patience`` is the time, in seconds, it is given; what was
-        seen is ``enough`` where that says so of the working directory, and it is killed then.
-
-        Raises:
-            ToolchainError: where a card does not end.
-        """
-        (run,) = self.together([cards], wrong, may_hang, work, keep, patience, enough)
+        """Like :meth:`run`, but a failure is a valid result. Takes the options of :meth:`together`.
+        Raises ``ToolchainError`` if a card does not end."""
+        (run,) = self.together([cards], wrong, **options)
         return run
 
     def together(
@@ -132,8 +112,15 @@ class ScriptUnderTest:
         patience: float | None = None,
         enough: Callable[[Path], bool] | None = None,
     ) -> list[WatchedRun]:
-        """Several jobs at once, in a directory each and with one op_compiler, which counts the
-        calls of all of them."""
+        """Several jobs at the same time, each in a directory of its own, with one op_compiler that
+        counts the calls of all of them.
+
+        ``wrong`` are faults to inject, and ``may_hang`` makes not ending a valid result. ``work``
+        is a used working directory. With ``keep`` the packages that a run leaves stay installed,
+        for the next run to find; ``left`` lists everything that was not installed before the check.
+        A run may take ``patience`` seconds; it is killed as soon as ``enough`` returns True for its
+        working directory. Raises ``ToolchainError`` if a card does not end.
+        """
         compiler = self._compiler(wrong or Provocation())
         if self._before is None:
             self._before = self.installed.packages
@@ -166,8 +153,8 @@ class ScriptUnderTest:
 
     @contextmanager
     def strangers(self, number: int) -> Iterator[list[Path]]:
-        """Packages that a person installed by hand, for a while: their directories. Who runs the
-        ``uninstall.sh`` of one removes it."""
+        """Install packages as a person would by hand, while the block lasts. Yields their
+        directories. Running the ``uninstall.sh`` of one removes it."""
         script = '#!/bin/sh\nrm -r "$(dirname "$0")"\n'
         home = self.installed.ai_core
         new = [each for each in (home, home.parent) if not each.exists()]
@@ -182,7 +169,7 @@ class ScriptUnderTest:
             for each in places:
                 shutil.rmtree(each, ignore_errors=True)
             for made in new:
-                with suppress(OSError):  # what is not empty is in use by now
+                with suppress(OSError):  # a directory that is not empty is in use by now
                     made.rmdir()
 
     def _compiler(self, wrong: Provocation) -> WatchedCompiler:
@@ -191,7 +178,7 @@ class ScriptUnderTest:
         return WatchedCompiler.make(self.directory("bin"), self.toolchain.compiler, wrong)
 
     def _remove(self, packages: frozenset[str]) -> None:
-        """What one run left must not be taken for another's."""
+        """Uninstall packages, so that those of one run are not taken for another's."""
         for name in packages:
             script = self.installed.ai_core / name / "uninstall.sh"
             for each in (script, script.with_name("uninstall.real.sh")):
@@ -201,5 +188,5 @@ class ScriptUnderTest:
     def _note(self, run: ScriptRun) -> None:
         self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
-            said = shown_output(output, code == 0)
-            self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, said))
+            shown = shown_output(output, code == 0)
+            self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, shown))

@@ -1,4 +1,4 @@
-"""One cache directory that several nodes share: compiles on each of them."""
+"""One cache directory shared by several nodes: compiles on each of them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 from pytest_ascendcache.faults import Act, Gate, Operation
 from pytest_ascendcache.nodes import NodeProfile, Nodes
+from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.interruption import Held, Interruption, spread, standing
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 
 _WAITS = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT, NodeProfile.GIVEN)
-"""Profiles on which a lock that one node holds may keep another waiting."""
+"""Profiles on which a lock held by one node may keep another waiting."""
 
 MOST = 6
-"""Moments of one compile that are worth their time on each profile."""
+"""Moments of one compile that are tried on each profile."""
 
 
 class SharedCache:
-    """A cache as ``nodes`` see it. ``backing`` watches the directory itself, and is where entries
-    are prepared, marked and looked at; ``on`` has the cache as each node sees it.
+    """A cache as ``nodes`` see it. ``backing`` watches the directory itself, where entries are
+    prepared, marked and inspected; ``on`` has the cache as each node sees it.
 
-    HOME, working directory and output are each compile's own and not shared. ``plain`` are nodes
-    that all use one mount: what goes wrong there too is no effect of nodes.
+    Each compile has its own HOME, working directory and output. ``plain`` are nodes that all use
+    one mount: what goes wrong there too is not caused by nodes.
     """
 
     def __init__(self, cache: CacheUnderTest, nodes: Nodes, plain: Nodes) -> None:
@@ -52,30 +52,27 @@ class SharedCache:
 
     @property
     def early_names_stay(self) -> bool:
-        """Whether a name that was looked up too early has to stay missing for a while."""
+        """Whether a name that was looked up too early stays missing for a while."""
         return self.profile.early_names_stay
 
     def on_one_mount(self) -> SharedCache:
-        """The same cache, empty, on nodes that all use one mount."""
-        return SharedCache(self._cache, self._plain, self._plain).with_one_view()
-
-    def with_one_view(self) -> SharedCache:
-        """The same where all nodes use the first one's mount."""
-        self.on = (self.on[0],) * len(self.on)
-        return self
+        """The same cache, empty, on nodes that all use the first one's mount."""
+        same = SharedCache(self._cache, self._plain, self._plain)
+        same.on = (same.on[0],) * len(same.on)
+        return same
 
     def emptied(self) -> SharedCache:
-        """The same nodes with another, empty cache."""
+        """The same nodes with a new, empty cache."""
         return SharedCache(self._cache, self.nodes, self._plain)
 
     def on_host(self, cache: CacheUnderTest, name: str, process_id: int) -> CacheUnderTest:
-        """The cache of a node whose host has this name and gives this number to its processes."""
+        """The cache of a node whose host has this name and numbers its processes from this id."""
         host = cache.seen_at(cache.root)
         host.toolchain = getattr(cache.toolchain, "on_host")(name, process_id)  # noqa: B009
         return host
 
     def blame_nodes(self, story: Callable[[SharedCache], None]) -> None:
-        """Tell a story on these nodes, and where it ends badly, on one mount too; see
+        """Run a story on these nodes and, if it fails, on one mount too; see
         :func:`blame_nodes`."""
         blame_nodes(
             self._cache.evidence,
@@ -84,47 +81,47 @@ class SharedCache:
             lambda: story(self.on_one_mount()),
         )
 
-    def compile(self, cache: CacheUnderTest, *operators: OperatorSpec, **given: Any) -> Run:
-        """Compile on the node that ``cache`` is on; failing is an answer too. Looking would
-        change what the node knows of names, so nothing is looked at but what is delivered."""
-        return cache.unwatched(cache.request(*operators, **given))
+    def compile(self, cache: CacheUnderTest, *operators: OperatorSpec, **options: Any) -> Run:
+        """Compile on the node of ``cache``; a failure is a valid result. Only what is delivered is
+        inspected: looking at the cache would change which names the node knows."""
+        return cache.unwatched(cache.request(*operators, **options))
 
-    def moments(self, cache: CacheUnderTest, *operators: OperatorSpec, **given: Any) -> Moments:
+    def moments(self, cache: CacheUnderTest, *operators: OperatorSpec, **options: Any) -> Moments:
         """The file operations of a compile on one node, see :class:`Moments`."""
         return Moments(
-            cache.interruption(*operators, **given),
-            lambda: self.compile(cache, *operators, **given),
+            cache.interruption(*operators, **options),
+            lambda: self.compile(cache, *operators, **options),
             self.forget,
             self.backing.root,
         )
 
     def forget(self) -> None:
-        """Remove the whole cache, and have every node forget the names it has looked up in it."""
+        """Remove the whole cache, and make every node forget the names it has looked up there."""
         root = self.backing.root
         remove_shared(root)
         if self.early_names_stay:
             for cache in self.on:
                 root.mkdir()
-                # A node drops what it knows below a directory that it removes itself.
+                # A node forgets the names below a directory that it removes itself.
                 cache.root.rmdir()
 
     def wrong(self, run: Run) -> str:
-        """What is wrong with the kernels of a run; empty where it failed, or they are right."""
+        """What is wrong with the kernels of a run; empty if they are right, or the run failed."""
         if not run.succeeded:
             return ""
         return "; ".join(f"{each}: {how}" for each, how in self._cache.unlike_fresh(run).items())
 
     def failed(self, run: Run) -> str:
-        """How a run failed that succeeds without a cache; empty for one that did not fail."""
+        """How a run failed that succeeds without a cache; empty if it did not fail."""
         return self._cache.failed_for_the_cache(run)
 
     @contextlib.contextmanager
     def opened(
-        self, cache: CacheUnderTest, suffix: str, *operators: OperatorSpec, **given: Any
+        self, cache: CacheUnderTest, suffix: str, *operators: OperatorSpec, **options: Any
     ) -> Iterator[Held[Run]]:
-        """A compile that stands still right behind its opening of a file with this end, or has
-        ended without opening one."""
-        request = cache.request(*operators, **given)
+        """A compile stopped right after it opens a file with this suffix. It may end without
+        opening one."""
+        request = cache.request(*operators, **options)
         gate = Gate(cache.sandbox / f"gate-{request.output.name}")
         self.nodes.hold_opening(self.on.index(cache), gate.reached.parent, suffix)
         try:
@@ -134,18 +131,16 @@ class SharedCache:
             self.nodes.hold_nothing()
 
 
-def _some(found: list[Operation], what: str) -> list[Operation]:
-    if not found:
+def _some(operations: list[Operation], what: str) -> list[Operation]:
+    if not operations:
         raise NotDecidable(f"no {what} operation was seen at which it could be held")
-    return found
+    return operations
 
 
 class Moments:
-    """A compile on a node, recorded once, that can be held before its file operations.
-
-    ``run`` is the compile that nothing holds. ``forget`` empties the directory, which is put back
-    into the state before it, by its own name ``root``, by :meth:`reset`.
-    """
+    """A recorded compile on a node, which can be stopped before its file operations. ``run`` runs
+    it without stopping. ``forget`` empties the directory ``root``; :meth:`reset` brings it back
+    into the state before the compile."""
 
     def __init__(
         self,
@@ -161,23 +156,16 @@ class Moments:
 
     @property
     def names(self) -> list[Operation]:
-        """The operations that change names, locks among them; :data:`MOST` of them, evenly spread,
-        or fewer where the toolchain is slow.
-
-        Raises:
-            NotDecidable: where there is none, so that a story about them would judge nothing.
-        """
+        """Up to :data:`MOST` operations that change names or take locks, evenly selected; fewer for
+        a slow toolchain. Raises ``NotDecidable`` if there is none, so that nothing would be
+        judged."""
         naming = [each for each in self._interruption.holdable if each.act.names]
         return self._interruption.worthwhile(spread(_some(naming, "name"), MOST))
 
     @property
     def publishing(self) -> list[Operation]:
-        """The first and the last change of a name of its own files: a file is written and not yet
-        in its place.
-
-        Raises:
-            NotDecidable: where there is none.
-        """
+        """The first and the last rename or link of its own files: a file is written but not yet in
+        place. Raises ``NotDecidable`` if there is none."""
         moving = [
             each for each in self._interruption.holdable if each.act in (Act.RENAME, Act.LINK)
         ]
@@ -185,23 +173,20 @@ class Moments:
         return moving if len(moving) < 2 else [moving[0], moving[-1]]
 
     def reads(self, name: str) -> list[Operation]:
-        """The openings for reading of files with this in their names.
-
-        Raises:
-            NotDecidable: where there is none.
-        """
-        found = [each for each in self._interruption.holdable if each.act is Act.READ]
-        of_name = [each for each in found if name in each.path]
+        """The operations that open files with ``name`` in their path for reading. Raises
+        ``NotDecidable`` if there is none."""
+        opening = [each for each in self._interruption.holdable if each.act is Act.READ]
+        of_name = [each for each in opening if name in each.path]
         return self._interruption.worthwhile(_some(of_name, "read"))
 
     @property
     def locks(self) -> list[Operation]:
-        """Where it takes locks."""
+        """Where the compile takes locks."""
         return [each for each in self._interruption.operations if each.act is Act.LOCK]
 
     @property
     def locks_by_fcntl(self) -> bool:
-        """Whether it locks by fcntl: which bindfs grants to everybody."""
+        """Whether it locks with fcntl. bindfs grants such locks to every process."""
         return any(each.point == "fcntl" for each in self.locks)
 
     def is_locked(self, at: Operation) -> bool:
@@ -209,17 +194,18 @@ class Moments:
         return bool(self.locks) and at.number > self.locks[0].number
 
     def reset(self) -> None:
-        """Put the directory into the state before; no node remembers any name of it."""
+        """Bring the directory into the state before the compile; no node remembers any name in
+        it."""
         self._forget()
         self._interruption.before.write(self._root)
 
     def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
-        """The compile, standing before an operation, in the directory as it is."""
+        """The compile, started in the directory's current state and stopped before an operation."""
         return self._interruption.held(at, may_end)
 
 
 def remove_shared(directory: Path) -> None:
-    """Remove a directory from under its mounts, which may be removing a hidden file themselves."""
+    """Remove a directory below its mounts, which may be removing a hidden file at the same time."""
     while directory.exists():
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(directory)
@@ -231,12 +217,9 @@ def blame_nodes(
     on_nodes: Callable[[], None],
     on_one_mount: Callable[[], None],
 ) -> None:
-    """Tell a story on nodes, and where it ends badly, on nodes that all use one mount.
-
-    Raises:
-        AssertionError: where it ends badly on these nodes alone.
-        NotDecidable: where it ends badly on one mount too: nodes are not what it is for.
-    """
+    """Run a story on nodes and, if it fails, on nodes that all use one mount. Raises
+    ``AssertionError`` if it fails on these nodes alone, and ``NotDecidable`` if it fails on one
+    mount too, so nodes are not to blame."""
     try:
         on_nodes()
     except AssertionError as broken:
@@ -245,15 +228,15 @@ def blame_nodes(
             steps, witness = len(evidence.steps), evidence.witness
             try:
                 on_one_mount()
-            except AssertionError as there:
-                same = there
+            except AssertionError as on_mount:
+                same = on_mount
             else:
                 del evidence.steps[steps:]
                 if witness is not None:
                     evidence.ran(witness)
                 raise
-        said = str(same).partition("\n")[0].removeprefix("assert ")
+        failure = str(same).partition("\n")[0].removeprefix("assert ")
         raise NotDecidable(
             "the same goes wrong where all nodes use one mount, so that it is no effect of "
-            f"nodes: {said}"
+            f"nodes: {failure}"
         ) from None

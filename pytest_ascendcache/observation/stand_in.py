@@ -1,4 +1,4 @@
-"""An ``op_compiler`` of the suite's own: says who calls it, and does what it is told."""
+"""The suite's own ``op_compiler``: it records who calls it and returns a prepared package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_ascendcache.observation.impostor import Impostor
 
 _STAND_IN = """\
 #!/bin/sh
-# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
+# op_compiler of the conformance suite: records who calls it and returns a prepared package.
 rank=${{RANK:-0}}
 echo "$rank" >> {log}
 while [ $# -gt 0 ]; do
@@ -39,7 +39,7 @@ for entry in installed.index().values():
 
 @dataclass(frozen=True)
 class StandIn:
-    """An ``op_compiler`` that notes who calls it, and for which operators."""
+    """An ``op_compiler`` that records its callers and their operators."""
 
     path: Path
     package: Path
@@ -49,8 +49,8 @@ class StandIn:
     def make(
         cls, directory: Path, package: Path, before: str, after: str, impostor: Impostor | None
     ) -> StandIn:
-        """Write the script into an empty directory; ``impostor`` is what its package installs in
-        the place of every kernel."""
+        """Write the script into an empty directory. Its package replaces every kernel it installs
+        by ``impostor``, if there is one."""
         if impostor is not None:
             (directory / "impostor.o").write_bytes(impostor.object)
             code = _MARK.format(
@@ -61,21 +61,22 @@ class StandIn:
             after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
         if after:
             script = directory / package.name
-            quoted = shlex.quote(str(package))
-            _write_script(script, _WRAPPED.format(package=quoted, after=after))
+            original = shlex.quote(str(package))
+            _write_script(script, _WRAPPED.format(package=original, after=after))
             package = script
         log = directory / "calls"
-        words = {
+        quoted = {
             "log": shlex.quote(str(log)),
             "given": shlex.quote(str(directory / "given")),
             "package": shlex.quote(str(package)),
         }
         path = directory / "op_compiler"
-        _write_script(path, _STAND_IN.format(before=before.format(**words), **words))
+        _write_script(path, _STAND_IN.format(before=before.format(**quoted), **quoted))
         return cls(path, package, log)
 
     def given(self, rank: int) -> list[Path]:
-        """The files of operator information that a card gave it; none if it never called."""
+        """The files of operator information a card passed to it; none if the card never called
+        it."""
         return sorted((self.log.with_name("given") / str(rank)).glob("*"))
 
     @property

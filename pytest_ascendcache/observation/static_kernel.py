@@ -1,32 +1,37 @@
-"""Static kernels under test: op_compiler, its packages, clients; each in directories of its own."""
+"""Static kernels under test: op_compiler, packages and clients, each in directories of their
+own."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from pytest_ascendcache.caches import InstalledKernels, Snapshot
+from pytest_ascendcache.caches import InstalledKernels, Snapshot, TornIndex
 from pytest_ascendcache.contract import DEFAULT_SOC
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import MODE, Index
 from pytest_ascendcache.faults import FaultPlan
-from pytest_ascendcache.observation.client_run import ClientRun
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
+from pytest_ascendcache.observation.client_run import WRONG, ClientRun
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.network_aftermath import StaticWitness
 from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
-from pytest_ascendcache.observation.turns import turn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import write_opinfo
+from pytest_ascendcache.processes.launch import end_all
 from pytest_ascendcache.toolchains import (
     Program,
     StaticProcess,
@@ -40,7 +45,7 @@ from pytest_ascendcache.toolchains.op_compiler import NAME
 
 @dataclass(frozen=True)
 class Compiled:
-    """What one run of op_compiler left: its new packages."""
+    """The result of one run of op_compiler, and its new packages."""
 
     result: StaticResult
     packages: tuple[Path, ...]
@@ -52,11 +57,9 @@ class Compiled:
 
 
 class StaticKernelsUnderTest:
-    """``opp`` is an empty operator package kernels are installed into, ``build`` the client's
-    build directory, ``work`` the working directory. Every run is a process.
-
-    ``shelf`` keeps packages that checks of one session need not compile again.
-    """
+    """``opp`` is an empty operator package that kernels are installed into, ``build`` the client's
+    build directory, ``work`` the working directory. Every run is a process. ``shelf`` keeps
+    packages, so that checks of one session need not compile them again."""
 
     def __init__(
         self,
@@ -84,11 +87,9 @@ class StaticKernelsUnderTest:
 
     @contextmanager
     def alone_on_the_machine(self) -> Iterator[None]:
-        """No other check of this run installs packages meanwhile.
-
-        CANN's installers give way to every other of the machine, wherever that installs to, so
-        checks on other workers would fail each other.
-        """
+        """Keep other checks of this test run from installing packages. CANN's installers wait for
+        any other installer on the machine, wherever it installs to, so checks on other workers
+        would make each other fail."""
         if self.toolchain.name != NAME:
             yield
             return
@@ -109,7 +110,7 @@ class StaticKernelsUnderTest:
     # op_compiler.
 
     def dump(self, *operators: OperatorSpec) -> Path:
-        """A directory of operator information, a file for each of these."""
+        """A directory of operator information, with one file for each operator."""
         folder = self.directory("dump")
         for number, operator in enumerate(operators):
             info = OperatorInfo.of(operator)
@@ -124,46 +125,43 @@ class StaticKernelsUnderTest:
         return StaticRequest(Program.OP_COMPILER, tuple(arguments), self.work)
 
     def compile(self, *operators: OperatorSpec, folder: Path | None = None) -> Compiled:
-        """Compile operators, or what a directory has, into a new directory; failing is an
-        answer too."""
+        """Compile operators, or the contents of ``folder``, into a new directory; a failure is a
+        valid result."""
         output = self.directory("packages")
         folder = self.dump(*operators) if folder is None else folder
         result = self.attempt(self.compilation(folder, output))
         return Compiled(result, tuple(sorted(output.glob("*.run"))))
 
     def package(self, *operators: OperatorSpec, name: str = "", soc: str = DEFAULT_SOC) -> Path:
-        """A package with the kernels of these operators, compiled once a session.
-
-        Raises:
-            ToolchainError: where there is none; no verdict rests on it.
-        """
+        """A package with the kernels of these operators, compiled once in a session. Raises
+        ``ToolchainError`` if it cannot be compiled. No verdict rests on it."""
         key = sha256_of((name, operators, *([soc] if soc != DEFAULT_SOC else [])))
         place = self._shelf / key
-        found = sorted(place.glob("*.run"))
-        if not found:
+        packages = sorted(place.glob("*.run"))
+        if not packages:
             output = self._shelf / f"{key}.{os.getpid()}"
             output.mkdir(exist_ok=True)
             target = output / name if name else output
             result = self.attempt(self.compilation(self.dump(*operators), target, soc=soc))
             if not result.succeeded or not any(output.glob("*.run")):
                 raise ToolchainError(f"no package can be compiled: {result.failure}")
-            with contextlib.suppress(OSError):  # another process was quicker
+            with contextlib.suppress(OSError):  # another process was faster
                 output.rename(place)
-            found = sorted((place if place.is_dir() else output).glob("*.run"))
-        return found[0]
+            packages = sorted((place if place.is_dir() else output).glob("*.run"))
+        return packages[0]
 
     def known_packages(self) -> list[Path]:
-        """Packages that checks of this session have compiled."""
+        """The packages that checks of this session have compiled."""
         return sorted(self._shelf.glob("*/*.run"))
 
     # Packages.
 
     def installation(self, package: Path, opp: Path | None = None) -> StaticRequest:
-        """A package run to install itself."""
+        """A package's run that installs itself."""
         return StaticRequest(Program.PACKAGE, (str(package),), self.work, opp or self.opp)
 
     def removal(self, name: str) -> StaticRequest:
-        """An installed package's ``uninstall.sh``."""
+        """The run of an installed package's ``uninstall.sh``."""
         script = self.installed.ai_core / name / "uninstall.sh"
         return StaticRequest(Program.PACKAGE, (str(script),), self.work, self.opp)
 
@@ -174,30 +172,23 @@ class StaticKernelsUnderTest:
         plan: FaultPlan | None = None,
         opp: Path | None = None,
     ) -> StaticRequest:
-        """A package's installer started without a shell, so that faults can be planned for it.
-        Needs ``Capability.FAULT_POINTS``."""
+        """A package's installer, started without a shell so that faults can be injected. Needs
+        ``Capability.FAULT_POINTS``."""
         more = ("--uninstall",) if doing == "uninstall" else ()
         arguments = (str(package), *more)
         return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp, plan=plan)
 
     def install(self, *packages: Path, opp: Path | None = None) -> None:
-        """Install packages, one after the other.
-
-        Raises:
-            ToolchainError: where one does not install itself.
-        """
+        """Install packages one after the other. Raises ``ToolchainError`` if one of them fails."""
         for package in packages:
             result = self.attempt(self.installation(package, opp))
             if not result.succeeded:
                 raise ToolchainError(f"{package.name}: {result.failure}")
 
     def alone(self, package: Path) -> Index:
-        """The index with this package and no other: what it has to contribute.
-
-        Raises:
-            ToolchainError: where it does not install itself.
-            TornIndex: where the index is not whole.
-        """
+        """The index with this package alone: what the package contributes. Raises
+        ``ToolchainError`` if it does not install itself, and ``TornIndex`` if the index is
+        incomplete."""
         known = package.with_name(f"{package.name}.index")
         if not known.exists():
             opp = self.directory("alone")
@@ -211,13 +202,13 @@ class StaticKernelsUnderTest:
     def interruption(
         self, package: Path, doing: str, opp: Path | None = None
     ) -> Interruption[StaticResult]:
-        """An ``install`` or ``uninstall``, recorded now, that can then be interrupted."""
-
-        def start(plan: FaultPlan) -> StaticResult:
-            return self.attempt(self.installer(package, doing, plan, opp))
-
-        logs = self.sandbox / f"record{next(self._numbers)}"
-        return Interruption(opp or self.opp, logs, self.toolchain.fault_route(), start)
+        """Record an ``install`` or ``uninstall`` now, so that it can be interrupted later."""
+        return Interruption(
+            opp or self.opp,
+            self.sandbox / f"record{next(self._numbers)}",
+            self.toolchain.fault_route(),
+            lambda plan: self.attempt(self.installer(package, doing, plan, opp)),
+        )
 
     # Clients.
 
@@ -256,11 +247,8 @@ class StaticKernelsUnderTest:
         return ClientRequest(request, networks, directory)
 
     def run(self, *networks: Network, **options: object) -> ClientRun:
-        """Run networks in one client.
-
-        Raises:
-            ToolchainError: where it fails: no verdict rests on it.
-        """
+        """Run networks in one client. Raises ``ToolchainError`` if it fails. No verdict rests on
+        it."""
         options.setdefault("build", self.build)
         run = self.together(self.client(*networks, **options))[0]  # type: ignore[arg-type]
         if not run.succeeded:
@@ -268,11 +256,8 @@ class StaticKernelsUnderTest:
         return run
 
     def together(self, *requests: ClientRequest) -> list[ClientRun]:
-        """Start one client a request, all at once, and wait for every one of them.
-
-        Raises:
-            ToolchainError: where one of them does not end.
-        """
+        """Start one client for each request, all at the same time, and wait for all of them. Raises
+        ``ToolchainError`` if one of them does not end."""
         with self.started(*(each.request for each in requests)) as processes:
             runs = [
                 self.observed(request, process.wait())
@@ -293,15 +278,12 @@ class StaticKernelsUnderTest:
     # Processes.
 
     def attempt(self, request: StaticRequest) -> StaticResult:
-        """Run one process to its end; only a hang is no answer.
-
-        Raises:
-            ToolchainError: where it does not end.
-        """
+        """Run one process; a failure is a valid result. Raises ``ToolchainError`` if it does not
+        end."""
         return self.attempts([request])[0]
 
     def attempts(self, requests: Sequence[StaticRequest]) -> list[StaticResult]:
-        """The same for several at once."""
+        """Like :meth:`attempt`, for several processes at the same time."""
         with self.started(*requests) as processes:
             results = [process.wait() for process in processes]
         for result in results:
@@ -312,15 +294,14 @@ class StaticKernelsUnderTest:
 
     @contextmanager
     def started(self, *requests: StaticRequest) -> Iterator[list[StaticProcess]]:
-        """Processes that run; who was not waited for is killed."""
+        """Running processes. Those that nobody waits for are killed."""
         processes: list[StaticProcess] = []
         try:
-            processes += [self.toolchain.start_static(each) for each in requests]
+            for request in requests:
+                processes.append(self.toolchain.start_static(request))
             yield processes
         finally:
-            for process in processes:
-                with contextlib.suppress(ToolchainError, OSError, ValueError):
-                    process.wait(0.0)
+            end_all(processes)
 
     def _note(self, result: StaticResult) -> None:
         self.evidence.starts += 1
@@ -331,19 +312,16 @@ class StaticKernelsUnderTest:
     # Impostors.
 
     def _impostor(self) -> Impostor | None:
-        """The impostor, once it was made."""
+        """The impostor, if it has been made."""
         path = self._shelf / "impostor.o"
         if not path.exists():
             return None
         return Impostor(path.read_bytes(), (self._shelf / "impostor.symbol").read_text())
 
     def impostor(self) -> Impostor:
-        """A kernel that gives another output: compiled by op_compiler, taken from its package.
-
-        Raises:
-            ToolchainError: where there is no package.
-            NotDecidable: where it holds no kernel.
-        """
+        """A kernel with a different output, compiled by op_compiler and taken from its package.
+        Raises ``ToolchainError`` if there is no package, and ``NotDecidable`` if the package holds
+        no kernel."""
         made = self._impostor()
         if made is not None:
             return made
@@ -369,18 +347,16 @@ class StaticKernelsUnderTest:
     def stand_in(
         self, *operators: OperatorSpec, before: str = "", after: str = "", marked: bool = False
     ) -> StandIn:
-        """An ``op_compiler`` of the suite's own that gives a package compiled beforehand.
-
-        ``before`` are shell commands that come first, ``after`` commands its package ends with
-        once it is installed; ``marked`` packages install impostors.
-        """
+        """The suite's own ``op_compiler``, which returns a package compiled beforehand. It runs the
+        shell commands ``before`` first; its package runs ``after`` once it is installed. ``marked``
+        packages install impostors."""
         package, impostor = self.package(*operators), self.impostor() if marked else None
         return StandIn.make(self.directory("stand-in"), package, before, after, impostor)
 
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """A client's run of networks, whose outputs go to ``directory``."""
+    """A client's run of networks, with outputs in ``directory``."""
 
     request: StaticRequest
     networks: tuple[Network, ...]
@@ -388,15 +364,76 @@ class ClientRequest:
 
 
 def sha256_of(value: object) -> str:
-    """A name for a value, by its text."""
-    import hashlib
-
+    """A file name for a value, derived from its text."""
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
 def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:
-    """What a directory holds, without times: to be compared with what it held before."""
+    """What a directory holds, without times, to compare with a later state."""
     return {
         path: (state.kind, state.mode, state.sha256 or state.target)
         for path, state in Snapshot.take(directory).files.items()
     }
+
+
+@contextmanager
+def turn(lock: Path) -> Iterator[None]:
+    """Hold the lock file ``lock``, so that one process at a time, on whichever worker, runs this
+    block."""
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class StaticWitness:
+    """Watches op_compiler, packages and clients for harm."""
+
+    def __init__(self, kernels: StaticKernelsUnderTest) -> None:
+        self._kernels = kernels
+        self._results: deque[StaticResult] = deque(maxlen=LOOKED_AT)
+        self._runs: deque[ClientRun] = deque(maxlen=LOOKED_AT)
+
+    def note(self, result: StaticResult) -> None:
+        self._results.append(result)
+        self._kernels.evidence.ran(self)
+
+    def observed(self, run: ClientRun) -> None:
+        """Remember a client's outputs."""
+        self._runs.append(run)
+
+    def seen(self) -> list[Sighting]:
+        sightings = []
+        for result in self._results:
+            sightings += harm_in_ending("the process", result.returncode, result.ending)
+        for run in self._runs:
+            for number in range(len(run.networks)):
+                if run.outputs(number) is None:
+                    continue
+                wrong = [name for name, how in run.origins(number).items() if how == WRONG]
+                sightings += [
+                    Sighting(Harm.WRONG_RESULT, f"the output {name} of a network is wrong")
+                    for name in wrong
+                ]
+        return sightings
+
+    def afterwards(self) -> Sighting | None:
+        """See whether a package can be installed, and whether the kernels of the index exist. A
+        package that is already installed may be refused, which tells nothing about others."""
+        installed = InstalledKernels(self._kernels.opp)
+        known, present = self._kernels.known_packages(), installed.packages
+        packages = [each for each in known if each.stem not in present]
+        for number in range(LATER_RUNS if packages else 0):
+            result = self._kernels.attempt(self._kernels.installation(packages[0]))
+            if result.succeeded:
+                break
+            if number == LATER_RUNS - 1:
+                what = f"no package can be installed any more: it {result.ending}"
+                return Sighting(Harm.UNUSABLE, what)
+        try:
+            index = installed.index()
+        except TornIndex as error:
+            return Sighting(Harm.UNUSABLE, f"the index cannot be read: {error}")
+        lost = [entry for entry in index.values() if not installed.kernel(entry).is_file()]
+        if lost:
+            return Sighting(Harm.LOST_WORK, f"{len(lost)} kernels of the index are missing")
+        return None

@@ -1,10 +1,10 @@
-"""A user's own op_compiler with the suite's around it: who calls it, what becomes of its packages,
-and what is made to go wrong.
+"""Wraps a user's op_compiler: records who calls it and what becomes of its packages, and injects
+faults.
 
-Every package it makes is wrapped: the wrapper notes that it is run and how that ended, and wraps
-the installed ``uninstall.sh`` in turn. Whether a process read the shared index after an install is
-told by the access time of the index, which the wrapper puts back. Whether access times tell that
-at all is tried with a file of its own beside the index, as other cards may install meanwhile.
+Every package it makes is wrapped. The wrapper records that it runs and how it ends, and wraps the
+installed ``uninstall.sh`` too. After an install it sets the access time of the shared index back,
+which shows later whether a process has read it. A probe file next to the index tells whether access
+times work here at all: other cards may install at the same time.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ exit $status
 _WHOSE = """\
 notes=$(command -v op_compiler) && notes=${{notes%/*}}/notes
 [ -d "$notes" ] || notes={notes}"""
-"""A package that is kept is noted by the run that uses it, not by the one that made it; nor does
-what went wrong in that one go wrong again."""
+"""A package that is kept is recorded by the run that uses it, not by the one that made it, and the
+faults of the latter do not occur again."""
 _STATE = """\
 indexes() { ls -d "$ai_core"/config/*/binary_info_config.json 2> /dev/null; }
 was_read() {
@@ -122,11 +122,11 @@ exit $status
 
 @dataclass(frozen=True)
 class Provocation:
-    """What goes wrong, as shell commands. ``$call`` counts calls of op_compiler from 1, ``$folder``
-    has its operators, ``$PPID`` is who called, ``$status`` how the install ended.
+    """Faults to inject, as shell commands. ``$call`` counts calls of op_compiler from 1,
+    ``$folder`` has its operators, ``$PPID`` is the caller, ``$status`` how the install ended.
 
-    ``compile`` comes before op_compiler, ``install`` before a package's install, ``after`` right
-    after it, ``installed`` when everything is noted; ``remove`` comes before an uninstall.
+    ``compile`` runs before op_compiler, ``install`` before a package's install, ``after`` right
+    after it, ``installed`` when everything is recorded, and ``remove`` before an uninstall.
     """
 
     compile: str = ""
@@ -138,8 +138,8 @@ class Provocation:
 
 @dataclass(frozen=True)
 class Event:
-    """``begin``, ``installed``, ``remove``, ``removed`` or ``blind``; which package; how it ended,
-    or whether the index was read since the last install."""
+    """``begin``, ``installed``, ``remove``, ``removed`` or ``blind``; the package; and how it
+    ended, or whether the index was read since the last install."""
 
     what: str
     package: str
@@ -148,7 +148,7 @@ class Event:
 
 @dataclass(frozen=True)
 class WatchedCompiler:
-    """``directory`` holds the command ``op_compiler``, to be put first on PATH."""
+    """``directory`` holds the command ``op_compiler`` and belongs first on PATH."""
 
     directory: Path
     notes: Path
@@ -178,16 +178,13 @@ class WatchedCompiler:
 
     @property
     def callers(self) -> tuple[str, ...]:
-        """The cards that called it, in order: by rank, or by session where they have none."""
-        path = self.notes / "calls"
-        return tuple(path.read_text().split()) if path.exists() else ()
+        """The cards that called it, in order: by rank, or by session if they have none."""
+        return tuple(self._note("calls").split())
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What was done with packages, in order."""
-        path = self.notes / "events"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return tuple(Event(*line.split(" ", 2)) for line in lines)
+        """The events of packages, in order."""
+        return tuple(Event(*line.split(" ", 2)) for line in self._note("events").splitlines())
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -199,11 +196,14 @@ class WatchedCompiler:
     @property
     def moments(self) -> tuple[float, ...]:
         """When packages were installed, in seconds of the system's clock."""
-        path = self.notes / "installed"
-        return tuple(map(float, path.read_text().split())) if path.exists() else ()
+        return tuple(map(float, self._note("installed").split()))
+
+    def _note(self, name: str) -> str:
+        path = self.notes / name
+        return path.read_text() if path.exists() else ""
 
     def asked(self, call: int) -> list[Path]:
-        """The files op_compiler was given in one call, counted from 1."""
+        """The files op_compiler received in one call, counted from 1."""
         return sorted((self.notes / f"asked.{call}").rglob("*.json"))
 
     @property
@@ -212,43 +212,33 @@ class WatchedCompiler:
         return {path.name: path for path in (self.notes / "real").glob("*")}
 
     def index(self) -> dict[Key, str]:
-        """The index after the last install: the package each kernel is of.
-
-        Raises:
-            NotDecidable: where that was not whole.
-        """
+        """The index after the last install: the package of each kernel. Raises ``NotDecidable`` if
+        the index was incomplete."""
         return self._read("index.*")
 
     def keys(self, ever: bool = False) -> set[Key]:
-        """Operator type and simplified key of every kernel in the index after the last install,
-        or after any.
-
-        Raises:
-            NotDecidable: where one was not whole.
-        """
+        """Operator type and simplified key of every kernel in the index after the last install, or
+        after any (``ever``). Raises ``NotDecidable`` if one of them was incomplete."""
         return set(self._read("any-index.*" if ever else "index.*"))
 
     def _read(self, names: str) -> dict[Key, str]:
-        found: dict[Key, str] = {}
+        packages: dict[Key, str] = {}
         try:
             for path in self.notes.glob(names):
                 for key, entry in entries_of(path.read_bytes()).items():
-                    found[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
+                    packages[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
         except ValueError as error:
-            raise NotDecidable(f"the index after an install is not whole: {error}") from None
-        return found
+            raise NotDecidable(f"the index after an install is incomplete: {error}") from None
+        return packages
 
     def reselected(self) -> bool:
-        """Whether a process read the index after an install.
-
-        Raises:
-            NotDecidable: where this file system does not tell what is read.
-        """
+        """Whether a process read the index after an install. Raises ``NotDecidable`` if this file
+        system does not record access times."""
         if any(each.what == "blind" for each in self.events):
-            raise NotDecidable("access times do not tell here whether a file was read")
-        found = False
+            raise NotDecidable("access times do not show here whether a file was read")
         after_install = False
         for each in self.events:
-            found = found or (after_install and each.how == "read")
+            if after_install and each.how == "read":
+                return True
             after_install = after_install or (each.what, each.how) == ("installed", "0")
-        return found
+        return False

@@ -23,7 +23,7 @@ from pytest_ascendcache.toolchains import (
     atc_toolchain,
     op_compiler_toolchain,
 )
-from pytest_ascendcache.toolchains.sight import TOOLKIT_HOMES, in_sight
+from pytest_ascendcache.toolchains.installed import TOOLKIT_HOMES, in_sight
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 

@@ -20,8 +20,7 @@ from pytest_ascendcache.plugin.options.option import SMOKE
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
-from pytest_ascendcache.toolchains.installed import InstalledAtc
-from pytest_ascendcache.toolchains.sight import Sighting, in_sight
+from pytest_ascendcache.toolchains.installed import InstalledAtc, Sighting, in_sight
 from pytest_ascendcache.words.layout import columns, wrapped
 
 _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}

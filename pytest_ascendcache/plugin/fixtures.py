@@ -225,7 +225,7 @@ def ascend_script(
 
     Its operator package is one for all tests, which therefore take turns, also with ``-n``.
     """
-    from pytest_ascendcache.observation.turns import turn
+    from pytest_ascendcache.observation.static_kernel import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain

@@ -1,4 +1,4 @@
-"""Ending what a process has started and adopted."""
+"""Ending the children a process has started or adopted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import time
 from pytest_ascendcache.processes.guard import running_processes
 
 _PATIENCE = 10.0
-"""Seconds a killed process may take to be gone."""
+"""Seconds a killed process may take to disappear."""
 
 
 def end_children() -> int:
-    """Kill every child, adopted ones included, until there is none; how many there were.
-
-    Killing one brings its own children here, which are next.
-    """
+    """Kill every child, adopted ones included, until none is left. Returns how many were killed.
+    The children of a killed child are adopted by this process and killed next."""
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:

@@ -1,18 +1,20 @@
-"""How a process ended, in words; what compiles, ranks, clients and scripts have in common."""
+"""How a process ended, in words: shared by compiles, ranks, clients and conversions."""
 
 from __future__ import annotations
 
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 _LAST_LINE = 300
 """Characters of a process's last line that are shown."""
 
 
 def in_words(returncode: int | None, seconds: float) -> str:
-    """An exit status in words: negative for a signal, ``None`` where ``seconds`` passed."""
+    """An exit status in words. It is negative for a signal, and None if the process was killed
+    after ``seconds``."""
     if returncode is None:
         return f"did not end within {seconds:g} s and was killed"
     if returncode < 0:
@@ -20,31 +22,43 @@ def in_words(returncode: int | None, seconds: float) -> str:
     return f"ended with exit status {returncode}"
 
 
-class ProcessResult(ABC):
-    """How one process of a toolchain ended. Dataclasses with these fields derive from it.
+class Request(Protocol):
+    """What a process was started for."""
 
-    ``returncode`` is negative for a signal, and ``None`` where the ``deadline`` (seconds) passed
-    and the process group was killed. ``output`` is the end of what it printed.
-    """
+    @property
+    def work(self) -> Path:
+        """The working directory."""
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that were added to the environment."""
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """How one process of a toolchain ended. Results of each kind of process derive from it.
+    ``returncode`` is negative for a signal, and None if the process group was killed at the
+    ``deadline`` (seconds). ``output`` is the end of what the process printed."""
+
+    request: Request
     argv: tuple[str, ...]
     returncode: int | None
     deadline: float
     output: str
 
     @property
-    @abstractmethod
     def work(self) -> Path:
-        """The directory it ran in."""
+        """The working directory."""
+        return self.request.work
 
     @property
-    @abstractmethod
     def settings(self) -> Mapping[str, str]:
-        """What was added to its environment."""
+        """The variables that were added to the environment."""
+        return self.request.environment
 
     @property
     def unset(self) -> frozenset[str]:
-        """What was taken out of its environment."""
+        """The variables that were removed from the environment."""
         return frozenset()
 
     @property
@@ -54,12 +68,12 @@ class ProcessResult(ABC):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the process says so and nothing is missing."""
+        """Whether the process reports success and nothing is missing."""
         return self.returncode == 0 and not self.missing
 
     @property
     def command(self) -> str:
-        """A shell line that does the same."""
+        """An equivalent shell line."""
         settings = [f"{key}={shlex.quote(value)}" for key, value in self.settings.items()]
         if self.unset:
             settings = ["env", *(f"-u {name}" for name in sorted(self.unset)), *settings]
@@ -67,15 +81,15 @@ class ProcessResult(ABC):
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """How the process ended, in words."""
         if self.returncode == 0 and self.missing:
             return f"reported success but {self.missing}"
         return in_words(self.returncode, self.deadline)
 
     @property
     def failure(self) -> str:
-        """How it ended, and its last line; control characters are shown as question marks."""
-        printable = (each if each.isprintable() or each == "\n" else "?" for each in self.output)
+        """How the process ended, and its last line. Control characters become question marks."""
+        printable = (char if char.isprintable() or char == "\n" else "?" for char in self.output)
         lines = "".join(printable).strip().splitlines()
-        said = f": {lines[-1][:_LAST_LINE]}" if lines else " and printed nothing"
-        return f"{self.ending}{said}"
+        last = f": {lines[-1][:_LAST_LINE]}" if lines else " and printed nothing"
+        return f"{self.ending}{last}"

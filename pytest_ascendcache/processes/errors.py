@@ -1,7 +1,7 @@
-"""What goes wrong with another process."""
+"""The error of a toolchain that cannot be run."""
 
 from __future__ import annotations
 
 
 class ToolchainError(Exception):
-    """The toolchain could not be run; says nothing of the promise under test."""
+    """The toolchain could not be run, so no promise can be judged."""

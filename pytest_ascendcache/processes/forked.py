@@ -1,9 +1,9 @@
-"""Starting the embedded commands by fork from a warm parent. See ``reference.forkserver``."""
+"""Starting commands by fork from a server that has loaded everything. See ``reference.forkserver``
+for the server's side of the protocol."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -11,17 +11,17 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
 
 from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.guard import running_processes
 from pytest_ascendcache.processes.launch import (
+    Command,
     Ended,
     Running,
     check_not_waited,
     kill_group,
     read_tail,
-    running_in_group,
+    request_file,
     wait_readable,
 )
 from pytest_ascendcache.processes.strain import used_by
@@ -31,11 +31,11 @@ _START_PATIENCE = 60.0
 
 
 class ForkLauncher:
-    """Keeps one server process and asks it for children; one that dies is replaced.
+    """Keeps one server that forks a child for each command. A server that dies is replaced.
 
-    ``server`` is the server's command line without the socket's descriptor; ``programs`` are
-    the first words of equivalent fresh processes, for people. ``environment`` is the server's,
-    where it is not this process's own.
+    ``server`` is the server's command line without the socket's descriptor. ``programs`` are the
+    first words of equivalent fresh processes, for command lines to paste. ``environment`` is the
+    server's; by default it inherits that of this process.
     """
 
     def __init__(
@@ -49,148 +49,114 @@ class ForkLauncher:
         self._environment = environment
         self._server: _Server | None = None
 
-    def warm(self) -> None:
-        """Start the server now: processes forked from this one after that share it."""
+    def warm(self) -> _Server:
+        """Start the server now, so that processes forked from this one share it."""
         if self._server is None:
             self._server = _Server(self._command, self._environment)
+        return self._server
 
     def used(self) -> float:
-        """Seconds of processors that the server used, with its children that have ended, in steps
-        of a clock tick; 0 where there is none, or the system does not say."""
-        return 0.0 if self._server is None else used_by(self._server.process)
+        """Processor seconds used by the server and its ended children, in steps of a clock tick.
+        0 without a server, or if the system does not tell."""
+        return 0.0 if self._server is None else used_by(self._server.process.pid)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """See :class:`Launcher`."""
         return (*self._programs[program], *arguments)
 
-    def start(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        work: Path,
-        umask: int | None,
-    ) -> Running:
-        """See :class:`Launcher`."""
+    def start(self, command: Command) -> Running:
         request = {
-            "program": program,
-            "argv": list(arguments),
-            "environ": dict(environment),
-            "cwd": str(work),
-            "umask": umask,
+            "program": command.program,
+            "argv": list(command.arguments),
+            **command.surroundings,
         }
         if self._server is not None and self._server.is_gone:
             self.close()
-        if self._server is None:
-            self._server = _Server(self._command, self._environment)
-        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child was waited for
-        status, told = os.pipe()
+        server = self.warm()
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - wait() closes it
+        status, reports = os.pipe()
         try:
-            # In a file: a datagram's size is limited, and some environments are large.
-            with tempfile.TemporaryFile() as document:
-                document.write(json.dumps(request).encode())
-                document.flush()
-                descriptors = [document.fileno(), output.fileno(), output.fileno(), told]
-                socket.send_fds(self._server.requests, [b"?"], descriptors)
+            with request_file(request) as document:
+                descriptors = [document, output.fileno(), output.fileno(), reports]
+                socket.send_fds(server.requests, [b"?"], descriptors)
         except OSError as error:
             os.close(status)
             output.close()
-            raise self._server.dead(f"refused a request ({error.strerror})") from None
+            raise server.dead(f"refused a request ({error.strerror})") from None
         finally:
-            os.close(told)
-        return _RunningChild(self._server, status, output)
+            os.close(reports)
+        return _RunningChild(status, output, server)
 
     def close(self) -> None:
-        """See :class:`Launcher`."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
 
 class _Server:
-    """The warm parent: started with the first request, ended by closing its socket."""
+    """The process that forks children. It ends when its socket is closed."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=self._words,
-                stderr=self._words,
+                stdout=self._output,
+                stderr=self._output,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 env=environment,
             )
 
     @property
-    def process(self) -> int:
-        """Its id."""
-        return self._process.pid
-
-    @property
     def is_gone(self) -> bool:
-        """Whether it has ended; its end of the socket is closed then, in forked processes too."""
-        return wait_readable(self.requests.fileno(), 0.0)  # it never sends anything
+        """Whether the server has ended, which closes its end of the socket. A process forked from
+        this one sees that too."""
+        return wait_readable(self.requests.fileno(), 0.0)  # the server never sends anything
 
     def close(self) -> None:
         """Let the server end, and wait for it."""
         self.requests.close()
         try:
-            self._process.wait(_START_PATIENCE)
+            self.process.wait(_START_PATIENCE)
         except subprocess.TimeoutExpired:
-            kill_group(self._process.pid)
-            self._process.wait()
-        self._words.close()
+            kill_group(self.process.pid)
+            self.process.wait()
+        self._output.close()
 
     def dead(self, what: str) -> ToolchainError:
-        """The error for a server that does not do its work, with its last words."""
+        """The error for a server that fails, with the last line it printed."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        self._words.seek(0)
-        words = self._words.read().decode("utf-8", "replace").strip().splitlines()
-        return ToolchainError(f"the fork server {what}: {words[-1] if words else 'no word why'}.")
+            self.process.wait(1.0)
+        self._output.seek(0)
+        lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
+        reason = lines[-1] if lines else "it printed no reason"
+        return ToolchainError(f"the fork server {what}: {reason}.")
 
 
 @dataclass
-class _RunningChild:
+class _RunningChild(Running):
     server: _Server
-    status: int
-    output: IO[bytes]
-    told: bytes = b""
-
-    @property
-    def has_ended(self) -> bool:
-        """See :class:`Running`."""
-        return self.ends_within(0.0)
-
-    def ends_within(self, seconds: float) -> bool:
-        """See :class:`Running`."""
-        return self._hear(2, time.monotonic() + seconds)
 
     @property
     def leader(self) -> int:
-        """See :class:`Running`."""
-        self._hear(1, time.monotonic() + _START_PATIENCE)
+        self._is_forked()
         return self._child
 
     def kill(self) -> None:
-        """See :class:`Running`."""
-        # It is a child once the server says so.
-        if self._hear(1, time.monotonic() + _START_PATIENCE):
+        # The child exists only after the server has reported its pid.
+        if self._is_forked():
             kill_group(self._child)
 
     def wait(self, deadline: float) -> Ended:
-        """See :class:`Running`."""
         check_not_waited(self.output)
         returncode: int | None = None
         left_behind = 0
         try:
-            # Until the server has loaded LLVM no child exists; that is not the child's time.
-            patience = max(deadline, time.monotonic() + _START_PATIENCE)
-            if self._hear(1, patience) and self._hear(2, deadline):
-                returncode = os.waitstatus_to_exitcode(int(self.told.split()[1]))
+            # The child's time begins when the server has loaded LLVM and forked it.
+            if self._is_forked(deadline) and self.hears(2, deadline):
+                returncode = os.waitstatus_to_exitcode(int(self.lines[1]))
                 left_behind = self._left_behind()
         finally:
             os.close(self.status)
@@ -199,24 +165,20 @@ class _RunningChild:
             tail = read_tail(self.output)
         return Ended(returncode, tail, left_behind)
 
+    def reporter_is_gone(self) -> bool:
+        raise self.server.dead("ended")
+
     @property
     def _child(self) -> int:
-        return int(self.told.split()[0]) if b"\n" in self.told else 0
+        return int(self.lines[0]) if self.lines else 0
+
+    def _is_forked(self, deadline: float = 0.0) -> bool:
+        """Wait for the server to fork the child; return whether it has."""
+        return self.hears(1, max(deadline, time.monotonic() + _START_PATIENCE))
 
     def _left_behind(self) -> int:
         try:
-            os.killpg(self._child, 0)  # its leader is gone, so this finds nobody as a rule
+            os.killpg(self._child, 0)  # fails unless the ended child left processes behind
         except OSError:
             return 0
-        return running_in_group(self._child)
-
-    def _hear(self, lines: int, deadline: float) -> bool:
-        """Whether the server has told that many lines before ``deadline``."""
-        while self.told.count(b"\n") < lines:
-            if not wait_readable(self.status, deadline):
-                return False
-            chunk = os.read(self.status, 64)
-            if not chunk:
-                raise self.server.dead("ended")
-            self.told += chunk
-        return True
+        return sum(process.group == self._child for process in running_processes())

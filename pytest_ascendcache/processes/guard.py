@@ -1,11 +1,11 @@
 """Runs one command and never outlives the process that asked for it. Standard library only.
 
-``guard.py REQUEST STATUS LIFE OUTPUT`` are descriptors: a JSON file that says what to run
-(``command``, ``environ``, ``cwd``, ``umask``), a pipe the guard tells its story on, a pipe whose
-other end is closed to have everything killed (a test run that is killed closes it too), and a
-file for the end of the output. The story is a line ``started PID`` or ``failed ERRNO``, then
-``ended RETURNCODE LEFT_BEHIND``. The guard adopts what the command leaves behind, kills it, and
-keeps no more of the output than its end, so that a command may print for ever.
+``guard.py REQUEST STATUS LIFE OUTPUT`` takes four descriptors. REQUEST is a JSON file with
+``command``, ``environ``, ``cwd`` and ``umask``. On the pipe STATUS the guard reports ``started
+PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND``. When the other end of the pipe
+LIFE closes, as it does if the test run is killed, the guard kills everything. The end of the output
+goes to the file OUTPUT: a command may print for ever. Processes that outlive the command are
+adopted and killed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 OUTPUT_TAIL = 16_384
-"""Bytes of a command's output that are kept: its end, where the error is."""
+"""Bytes kept of a command's output: its end, where the error is."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _KILL_PATIENCE = 20.0
-"""Seconds killed processes may take to be gone; one in a dead disk's queue may never be."""
+"""Seconds killed processes may take to disappear. One that waits for a dead disk may never do."""
 
 
 def main() -> int:
-    """Run the command; the guard itself always ends with 0."""
+    """Run the command. The guard itself always exits with 0."""
     request_file, status, life, output = map(int, sys.argv[1:5])
     for descriptor in (request_file, status, life, output):
         os.set_inheritable(descriptor, False)
@@ -40,14 +40,14 @@ def main() -> int:
         request = json.load(file)
     adopt_orphans()
     woken = _wake_on_children()
-    said, says = os.pipe()
-    leader, refused = _start(request, says)
-    os.close(says)
+    printed, prints = os.pipe()
+    leader, refused = _start(request, prints)
+    os.close(prints)
     if refused:
-        _tell(status, f"failed {refused}")
+        _report(status, f"failed {refused}")
         return 0
-    _tell(status, f"started {leader}")
-    tail = _Tail(said)
+    _report(status, f"started {leader}")
+    tail = _Tail(printed)
     returncode = _attend(leader, life, woken, tail)
     left_behind = 0
     if returncode is not None and _reaped()[1]:
@@ -57,18 +57,18 @@ def main() -> int:
     killed = _end_all(leader, woken)
     tail.read()
     os.write(output, tail.text)
-    _tell(status, f"ended {killed if returncode is None else returncode} {left_behind}")
+    _report(status, f"ended {killed if returncode is None else returncode} {left_behind}")
     return 0
 
 
-def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
-    """Process id of the command and 0, or the number of the error that kept it from starting."""
+def _start(request: dict[str, Any], prints: int) -> tuple[int, int]:
+    """The command's process id and 0, or the errno that kept the command from starting."""
     failed, fails = os.pipe()
     guard = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            _become(request, says, guard)
+            _become(request, prints, guard)
         except OSError as error:
             os.write(fails, str(error.errno or errno.EINVAL).encode())
         finally:
@@ -78,32 +78,32 @@ def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
         return child, int(file.read() or 0)
 
 
-_AS_A_SHELL_HAS_THEM = (
+_RESET_SIGNALS = (
     *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # Python has changed these
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),  # nohup and & ignore some
 )
 
 
-def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
+def _become(request: dict[str, Any], prints: int, guard: int) -> NoReturn:
     os.setsid()
-    # The guard kills all there is; if it is killed itself, the command at least goes with it.
+    # The guard kills every descendant. If the guard is killed, at least the command dies with it.
     die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
-    for number in _AS_A_SHELL_HAS_THEM:
+    for number in _RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(says, 1)
-    os.dup2(says, 2)
+    os.dup2(prints, 1)
+    os.dup2(prints, 2)
     command, environ = request["command"], request["environ"]
     os.execvpe(command[0], command, environ)
 
 
 def _attend(leader: int, life: int, woken: int, tail: _Tail) -> int | None:
-    """The command's return code; ``None`` where it is to be killed."""
+    """Wait for the command's return code; None if the command is to be killed."""
     poll = select.poll()
     for descriptor in (tail.descriptor, life, woken):
         poll.register(descriptor, select.POLLIN)
@@ -121,7 +121,7 @@ def _attend(leader: int, life: int, woken: int, tail: _Tail) -> int | None:
 
 
 class _Tail:
-    """The end of what is read from a pipe."""
+    """The end of what a pipe delivers."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -129,7 +129,7 @@ class _Tail:
         self.text = b""
 
     def read(self) -> bool:
-        """Take what is there, but not for ever; whether there may be more."""
+        """Read what is available, within limits. Returns whether the pipe is still open."""
         for _ in range(64):
             try:
                 chunk = os.read(self.descriptor, 65536)
@@ -142,7 +142,7 @@ class _Tail:
 
 
 def _wake_on_children() -> int:
-    """A descriptor that is readable when a child has ended."""
+    """A descriptor that becomes readable when a child ends."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     os.set_blocking(woken, False)
@@ -152,18 +152,18 @@ def _wake_on_children() -> int:
 
 
 def _reaped() -> tuple[dict[int, int], bool]:
-    """Return codes of children that have ended, and whether there are more children."""
+    """Return codes of the children that have ended, and whether others are left."""
     ended: dict[int, int] = {}
     try:
-        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+        while (child := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            ended[child[0]] = os.waitstatus_to_exitcode(child[1])
     except ChildProcessError:
         return ended, False
     return ended, True
 
 
 def _end_all(leader: int, woken: int) -> int:
-    """Kill whatever descends from this process; the return code of the leader."""
+    """Kill every descendant of this process; return the leader's return code."""
     returncode = -int(signal.SIGKILL)
     deadline = time.monotonic() + _KILL_PATIENCE
     poll = select.poll()
@@ -183,20 +183,20 @@ def _end_all(leader: int, woken: int) -> int:
 
 
 def _descendants() -> list[int]:
-    """Processes that descend from this one and still run."""
-    inside: dict[int, list[int]] = {}
+    """The running descendants of this process."""
+    children: dict[int, list[int]] = {}
     for process in running_processes():
-        inside.setdefault(process.parent, []).append(process.id)
-    found, look = [], [os.getpid()]
-    while look:
-        children = inside.get(look.pop(), [])
-        found += children
-        look += children
-    return found
+        children.setdefault(process.parent, []).append(process.id)
+    descendants, parents = [], [os.getpid()]
+    while parents:
+        more = children.get(parents.pop(), [])
+        descendants += more
+        parents += more
+    return descendants
 
 
 class Process(NamedTuple):
-    """A line of ``/proc``: process, parent and process group, by their ids."""
+    """One process of ``/proc``: the ids of the process, its parent and its process group."""
 
     id: int
     parent: int
@@ -204,11 +204,11 @@ class Process(NamedTuple):
 
 
 def running_processes() -> Iterator[Process]:
-    """Every process of this machine that has not ended; zombies have."""
+    """Every running process of this machine; zombies have ended."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs as much as all the rest
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                # "pid (name) state parent group ..."; a name may hold anything.
+                # "pid (name) state parent group ..."; the name may contain parentheses and spaces.
                 state, parent, group = file.read().rpartition(b")")[2].split()[:3]
                 if state not in (b"Z", b"X"):
                     yield Process(int(name), int(parent), int(group))
@@ -220,7 +220,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Have this process killed when its parent ends."""
+    """Have the kernel kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -228,7 +228,7 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
-def _tell(status: int, line: str) -> None:
+def _report(status: int, line: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(status, f"{line}\n".encode())
 

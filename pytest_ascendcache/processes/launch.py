@@ -1,4 +1,4 @@
-"""Starting commands and getting rid of them: own process group, deadline, nobody left behind."""
+"""Starting a command in a process group of its own, with a deadline, and leaving nothing behind."""
 
 from __future__ import annotations
 
@@ -11,70 +11,115 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.guard import OUTPUT_TAIL, running_processes
+from pytest_ascendcache.processes.guard import OUTPUT_TAIL
 
 _GUARD = Path(__file__).with_name("guard.py")
 
 _GUARD_PATIENCE = 60.0
-"""Seconds a guard may take to start on a busy machine, and to kill what is to be killed."""
+"""Seconds a guard may take to start on a busy machine, and to kill its processes."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start. ``program`` is a launcher's name for it, ``work`` the working directory; a
+    ``umask`` of None is inherited."""
+
+    program: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    work: Path
+    umask: int | None = None
+
+    @property
+    def surroundings(self) -> dict[str, object]:
+        """Environment, working directory and umask, as guards and fork servers read them."""
+        return {
+            "environ": dict(self.environment),
+            "cwd": str(self.work),
+            "umask": self.umask,
+        }
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Exit status (negative: signal; ``None``: deadline passed, group killed) and output."""
+    """How a command ended. ``returncode`` is negative for a signal and None if its process group
+    was killed at the deadline; ``output`` is the end of what it printed."""
 
     returncode: int | None
     output: str
     left_behind: int = 0
-    """Processes of its group that still ran when it had ended by itself; they are killed too."""
+    """How many processes of its group outlived it. They were killed."""
 
 
-class Running(Protocol):
-    """A started command."""
+@dataclass
+class Running(ABC):
+    """A started command. Call :meth:`wait` in any case: it frees what the command holds. A guard or
+    server reports on the pipe ``status``: one line when the command starts, one when it ends.
+    ``output`` is the file the command prints to."""
+
+    status: int
+    output: IO[bytes]
+    report: bytes = field(default=b"", init=False)
+
+    @property
+    @abstractmethod
+    def leader(self) -> int:
+        """The process id, which is also the id of the group. Another process may have it once the
+        command has ended."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """``kill -9`` the process group."""
+
+    @abstractmethod
+    def wait(self, deadline: float) -> Ended:
+        """Wait until ``deadline`` (``time.monotonic``), then kill the process group."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by now; :meth:`wait` is still due."""
-
-    @property
-    def leader(self) -> int:
-        """The process id, which is its group's too; another's once it has ended."""
+        """Whether the command has ended."""
+        return self.ends_within(0.0)
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends in that time; :meth:`wait` is still due."""
+        """Wait up to ``seconds`` for the command to end; return whether it did."""
+        return self.hears(2, time.monotonic() + seconds)
 
-    def kill(self) -> None:
-        """``kill -9`` its process group now; :meth:`wait` is still due."""
+    @property
+    def lines(self) -> list[str]:
+        """The lines reported so far."""
+        return self.report.decode().split("\n")[:-1]
 
-    def wait(self, deadline: float) -> Ended:
-        """Wait until ``deadline`` (``time.monotonic``), then kill its process group."""
+    def hears(self, lines: int, deadline: float) -> bool:
+        """Wait for this many lines until ``deadline``; return whether they have arrived."""
+        while self.report.count(b"\n") < lines:
+            if not wait_readable(self.status, deadline):
+                return False
+            chunk = os.read(self.status, 256)
+            if not chunk:
+                return self.reporter_is_gone()
+            self.report += chunk
+        return True
+
+    def reporter_is_gone(self) -> bool:
+        """What :meth:`hears` returns when the pipe closes too early."""
+        return False
 
 
 class Launcher(Protocol):
-    """Starts the programs of one toolchain: ``atc``, and ``run`` where it can run kernels."""
+    """Starts the programs of one toolchain: ``atc``, and ``run`` if it can run kernels."""
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """A command line that does the same as :meth:`start`, for people."""
+        """An equivalent command line to paste into a shell."""
 
-    def start(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        work: Path,
-        umask: int | None,
-    ) -> Running:
-        """Start a program.
-
-        Raises:
-            ToolchainError: where it cannot be started.
-        """
+    def start(self, command: Command) -> Running:
+        """Start a program. Raises ``ToolchainError`` if it cannot be started."""
 
     def close(self) -> None:
         """End what the launcher itself keeps running."""
@@ -82,66 +127,58 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """Starts each program as a fresh process. ``programs`` are the first words of each; another
-    is started by its path.
+    """Starts each program as a fresh process.
 
-    Each has a guard (``guard.py``) between it and this process, which ends it with all its
-    descendants when this process goes, however it goes.
+    ``programs`` maps a program's name to the first words of its command line; a program with a
+    slash in its name is started by its path. A guard (``guard.py``) stands between each command
+    and this process. However this process ends, the guard kills the command and its descendants.
     """
 
     programs: Mapping[str, tuple[str, ...]]
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """See :class:`Launcher`."""
         words = (program,) if "/" in program else self.programs[program]
         return (*words, *arguments)
 
-    def start(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        work: Path,
-        umask: int | None,
-    ) -> Running:
-        """See :class:`Launcher`."""
-        request = {
-            "command": self.argv(program, arguments),
-            "environ": dict(environment),
-            "cwd": str(work),
-            "umask": umask,
-        }
-        guarded = _guard(request)
-        guarded.hear(1, time.monotonic() + _GUARD_PATIENCE)
-        what, _, number = guarded.lines[0].partition(" ") if guarded.lines else ("", "", "")
-        if what == "started":
+    def start(self, command: Command) -> Running:
+        argv = self.argv(command.program, command.arguments)
+        guarded = _guard({"command": argv, **command.surroundings})
+        guarded.hears(1, time.monotonic() + _GUARD_PATIENCE)
+        event, _, number = guarded.lines[0].partition(" ") if guarded.lines else ("", "", "")
+        if event == "started":
             return guarded
         guarded.wait(0.0)
-        why = os.strerror(int(number)) if what == "failed" else "its guard gives no sign of life"
-        raise ToolchainError(f"'{self.argv(program, ())[0]}' cannot be started: {why}.")
+        why = os.strerror(int(number)) if event == "failed" else "its guard does not respond"
+        raise ToolchainError(f"'{argv[0]}' cannot be started: {why}.")
 
     def close(self) -> None:
-        """Nothing is kept running."""
+        """Nothing to do: this launcher keeps nothing running."""
 
 
-def _guard(request: Mapping[str, object]) -> _GuardedProcess:
-    output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process was waited for
-    status, tells = os.pipe()
-    ends, life = os.pipe()
-    # In a file: some environments are larger than a pipe.
+@contextlib.contextmanager
+def request_file(request: Mapping[str, object]) -> Iterator[int]:
+    """The descriptor of a JSON file. Some environments are larger than a pipe or a datagram."""
     with tempfile.TemporaryFile() as document:
         document.write(json.dumps(request).encode())
         document.flush()
-        descriptors = [document.fileno(), tells, ends, output.fileno()]
+        yield document.fileno()
+
+
+def _guard(request: Mapping[str, object]) -> _GuardedProcess:
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - wait() closes it
+    status, reports = os.pipe()
+    ends, life = os.pipe()
+    with request_file(request) as document:
+        descriptors = [document, reports, ends, output.fileno()]
         try:
             process = subprocess.Popen(
-                # Neither site-packages nor the user's variables: it has to be there at once.
+                # Without site-packages and the user's variables Python starts faster.
                 [sys.executable, "-I", "-S", str(_GUARD), *map(str, descriptors)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=descriptors,
-                start_new_session=True,  # Ctrl-C is the test run's to handle
+                start_new_session=True,  # Ctrl-C goes to the test run alone
             )
         except OSError as error:
             os.close(status)
@@ -149,53 +186,33 @@ def _guard(request: Mapping[str, object]) -> _GuardedProcess:
             output.close()
             raise ToolchainError(f"no process can be started: {error.strerror}.") from None
         finally:
-            os.close(tells)
+            os.close(reports)
             os.close(ends)
-    return _GuardedProcess(process, status, life, output)
+    return _GuardedProcess(status, output, process, life)
 
 
 @dataclass
-class _GuardedProcess:
+class _GuardedProcess(Running):
     guard: subprocess.Popen[bytes]
-    status: int
     life: int
-    output: IO[bytes]
-    told: bytes = b""
-
-    @property
-    def lines(self) -> list[str]:
-        """What the guard has told so far."""
-        return self.told.decode().split("\n")[:-1]
-
-    @property
-    def has_ended(self) -> bool:
-        """See :class:`Running`."""
-        return self.ends_within(0.0)
-
-    def ends_within(self, seconds: float) -> bool:
-        """See :class:`Running`."""
-        return self.hear(2, time.monotonic() + seconds)
 
     @property
     def leader(self) -> int:
-        """See :class:`Running`."""
         return int(self.lines[0].split()[1])
 
     def kill(self) -> None:
-        """See :class:`Running`."""
-        if not self.has_ended:  # ended, its number may be another's
+        if not self.has_ended:  # afterwards another process may have its id
             kill_group(self.leader)
 
     def wait(self, deadline: float) -> Ended:
-        """See :class:`Running`."""
         check_not_waited(self.output)
         ended = False
         try:
-            ended = self.hear(2, deadline)
-        finally:  # also when the test run is interrupted
+            ended = self.hears(2, deadline)
+        finally:  # also if the test run is interrupted
             os.close(self.life)
-            self.hear(2, time.monotonic() + _GUARD_PATIENCE)
-            self.guard.kill()  # it has told all, or never will
+            self.hears(2, time.monotonic() + _GUARD_PATIENCE)
+            self.guard.kill()  # it has reported everything, or never will
             self.guard.wait()
             os.close(self.status)
             tail = read_tail(self.output)
@@ -206,44 +223,43 @@ class _GuardedProcess:
         _, returncode, left_behind = self.lines[1].split()
         return Ended(int(returncode) if ended else None, tail, int(left_behind))
 
-    def hear(self, lines: int, deadline: float) -> bool:
-        """Whether the guard has told that many lines before ``deadline``."""
-        while self.told.count(b"\n") < lines:
-            if not wait_readable(self.status, deadline):
-                return False
-            chunk = os.read(self.status, 256)
-            if not chunk:
-                return False
-            self.told += chunk
-        return True
+
+class Waitable(Protocol):
+    """A started process of any kind."""
+
+    def wait(self, deadline: float) -> object:
+        """Wait for its end, then kill it."""
+
+
+def end_all(processes: Sequence[Waitable]) -> None:
+    """Kill the processes that nobody has waited for yet."""
+    for process in processes:
+        with contextlib.suppress(ToolchainError, OSError, ValueError):
+            process.wait(0.0)
 
 
 def wait_readable(descriptor: int, deadline: float) -> bool:
-    """Whether a descriptor became readable before ``deadline`` (``time.monotonic``)."""
+    """Wait for data on a descriptor until ``deadline`` (``time.monotonic``); return whether there
+    is any."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
 def kill_group(leader: int) -> None:
-    """Kill whatever is left of a process group."""
+    """Kill every process left in a process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
-def running_in_group(leader: int) -> int:
-    """How many processes of a group still run; an ended leader is none of them."""
-    return sum(process.group == leader for process in running_processes())
-
-
 def check_not_waited(output: IO[bytes]) -> None:
-    """Refuse to wait twice: closed descriptors may be in other use by now."""
+    """Refuse to wait a second time: the closed descriptors may be in use elsewhere."""
     if output.closed:
         raise ValueError("this process was waited for already.")
 
 
 def read_tail(output: IO[bytes]) -> str:
-    """The end of what was written to a file, as text; closes it."""
+    """The last :data:`OUTPUT_TAIL` bytes of a file, as text. Closes the file."""
     with output:
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - OUTPUT_TAIL))

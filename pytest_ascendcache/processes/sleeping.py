@@ -1,8 +1,8 @@
-"""Telling a process group that waits for ever from one that works, or wants to, on a busy machine.
+"""Telling a process group that hangs from one that works, or is starved, on a busy machine.
 
-A group is asleep as long as no thread of it, or of what it started, runs, or waits for a processor
-or a disk, and none uses processor time. Starved processes are none of that: the kernel calls them
-running.
+A group is asleep while none of its threads, nor of the processes it started, runs, waits for a
+processor or a disk, or uses processor time. The kernel reports starved processes as running, so
+they are not asleep.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.processes.guard import running_processes
@@ -20,83 +19,79 @@ _LOOKS = 1.0
 """Seconds between two looks."""
 
 _DOZING = 2
-"""Ticks of processor time (a hundredth of a second each) in one look that are still sleep: a
-process that looks for something once a second uses less."""
+"""Clock ticks (a hundredth of a second each) a sleeping group may use between two looks: a process
+that polls once a second uses less."""
 
 
 _STARVED = 10.0
-"""By the clock a process is waited for at most so many times its patience."""
+"""A process gets at most this many times its patience by the clock."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Processor time so far, in ticks, and whether a thread wants to go on."""
-
-    ticks: int
-    awake: bool
 
 
 def ends_or_sleeps(
     running: Running, seconds: float, patience: float, beside: Sequence[Running] = ()
 ) -> float:
-    """Come back when a command ended, when it and those it runs ``beside`` slept for ``seconds``,
-    or when it has had ``patience`` seconds: asleep or on a processor, for on a busy machine it
-    may be neither. Returns for how many seconds they slept."""
-    given = (running, *beside)
+    """Wait until a command ends, sleeps too long, or has had its time. Returns the seconds it
+    slept.
+
+    It sleeps too long when it and the commands ``beside`` it sleep for ``seconds`` on end. Its time
+    is ``patience`` seconds in which it sleeps or has a processor: on a busy machine it may have
+    neither.
+    """
+    watched = (running, *beside)
     began = since = time.monotonic()
-    had = slept = in_one = 0.0
-    before = [_look(each) for each in given]
+    had = slept = on_end = 0.0
+    before = [_look(each) for each in watched]
     while (
         had < patience
         and since - began < _STARVED * patience
         and not running.ends_within(min(_LOOKS, patience - had))
     ):
-        now = [_look(each) for each in given]
+        now = [_look(each) for each in watched]
         passed, since = time.monotonic() - since, time.monotonic()
-        used = [max(0, new.ticks - old.ticks) for new, old in zip(now, before, strict=True)]
-        if any(each.awake for each in now) or any(ticks > _DOZING for ticks in used):
-            in_one = 0.0
-            had += min(passed, used[0] / _TICKS) if now[0].awake else passed
+        used = [max(0, new - old) for (new, _), (old, _) in zip(now, before, strict=True)]
+        if any(awake for _, awake in now) or any(ticks > _DOZING for ticks in used):
+            on_end = 0.0
+            had += min(passed, used[0] / _TICKS) if now[0][1] else passed
         else:
-            had, slept, in_one = had + passed, slept + passed, in_one + passed
-            if in_one > seconds:
+            had, slept, on_end = had + passed, slept + passed, on_end + passed
+            if on_end > seconds:
                 break
         before = now
     return slept
 
 
-def _look(running: Running) -> _Look:
+def _look(running: Running) -> tuple[int, bool]:
+    """Processor ticks used so far, and whether any thread is runnable."""
     ticks, awake = 0, False
     for process in set() if running.has_ended else _of(running.leader):
-        for task in _tasks(process):
-            state, used = task
+        for state, used in _tasks(process):
             ticks += used
             awake = awake or state in (b"R", b"D")
-    return _Look(ticks, awake)
+    return ticks, awake
 
 
 def _of(group: int) -> set[int]:
-    """The processes of a group, and what they started in groups of their own."""
+    """The processes of a group, and those they started in groups of their own."""
     running = list(running_processes())
-    found: set[int] = set()
+    processes: set[int] = set()
     more = {each.id for each in running if each.group == group}
     while more:
-        found |= more
-        more = {each.id for each in running if each.parent in more} - found
-    return found
+        processes |= more
+        more = {each.id for each in running if each.parent in more} - processes
+    return processes
 
 
 def _tasks(process: int) -> list[tuple[bytes, int]]:
-    """State and ticks of each thread; none where the process has just ended."""
-    found = []
+    """State and ticks of each thread; fewer if the process is just ending."""
+    tasks: list[tuple[bytes, int]] = []
     try:
         for name in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208 - as in guard
             fields = (
                 Path(f"/proc/{process}/task/{name}/stat").read_bytes().rpartition(b")")[2].split()
             )
-            found.append((fields[0], int(fields[11]) + int(fields[12])))
+            tasks.append((fields[0], int(fields[11]) + int(fields[12])))
     except (OSError, ValueError, IndexError):
-        return found
-    return found
+        return tasks
+    return tasks

@@ -1,4 +1,4 @@
-"""Waiting for what another process does to files, without keeping a core busy."""
+"""Waiting for another process to change files, without keeping a core busy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ _PAUSE = 0.005
 
 
 def wait_until(happened: Callable[[], bool], seconds: float, pause: float = _PAUSE) -> bool:
-    """Look until ``happened`` says so, for ``seconds`` at most; whether it did.
-
-    Nothing tells of a file made at an unknown depth, so this looks again after a ``pause`` of
-    seconds; the processes that are waited for have the processor in between.
-    """
+    """Check ``happened`` until it returns True, for at most ``seconds``. Return whether it did.
+    Nothing notifies of a file created at an unknown depth, so this checks again after each
+    ``pause`` (seconds) and leaves the processor to others in between."""
     nothing = select.poll()
     deadline = time.monotonic() + seconds
     while not happened():

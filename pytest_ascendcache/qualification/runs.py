@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -37,7 +37,7 @@ from pytest_ascendcache.language import texts
 from pytest_ascendcache.nodes import Unavailable, enter
 from pytest_ascendcache.observation import harm
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Running
+from pytest_ascendcache.processes.launch import Command, Running
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
@@ -277,19 +277,14 @@ class _OneOfMany:
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         return (*_DEFECTIVE, self.name, program, *arguments)
 
-    def start(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        work: Path,
-        umask: int | None,
-    ) -> Running:
+    def start(self, command: Command) -> Running:
+        environment = command.environment
         if self.name == REACHED.name:
             # The environments of ranks and packages do not inherit these variables.
             notes = {name: os.environ.get(name, "") for name in (CHECK, DIRECTORY)}
             environment = {**environment, **notes}
-        return self.server.start(f"{self.name}/{program}", arguments, environment, work, umask)
+        program = f"{self.name}/{command.program}"
+        return self.server.start(replace(command, program=program, environment=environment))
 
     def close(self) -> None:
         """Do nothing: other runs use the server, too."""

@@ -17,7 +17,7 @@ from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
 from pytest_ascendcache.reference import edition as played
@@ -187,7 +187,8 @@ def reference_toolchain(
             found = resident.resident(command, environment)
             if found is None or found.words not in installers:
                 return None
-            return toolchain.launcher.start("resident", found.command, environment, work, None)
+            fork = Command("resident", found.command, environment, work)
+            return toolchain.launcher.start(fork)
 
         toolchain.packages = start_package
     toolchain.soc = soc or DEFAULT_SOC

@@ -1,7 +1,7 @@
-"""Systems under test, each behind one small protocol. This room judges nothing."""
+"""Systems under test behind one small protocol. This room does not judge."""
 
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
 from pytest_ascendcache.toolchains.conversion import (
@@ -35,7 +35,6 @@ __all__ = [
     "ConvertRequest",
     "ConvertResult",
     "KernelRunError",
-    "Launcher",
     "ModelConverter",
     "ProcessLauncher",
     "Program",

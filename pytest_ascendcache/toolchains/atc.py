@@ -6,6 +6,7 @@ Source: documents C and I; facts ``cann-operator-cache`` section 6.
 from __future__ import annotations
 
 import copy
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultPlan, FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
+from pytest_ascendcache.processes.ending import in_words
+from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.hosts import HostLauncher, another_host
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
 from pytest_ascendcache.toolchains.conversion import (
     ConvertRequest,
     ConvertResult,
     convert,
-    run_model,
+    delivered_model,
 )
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
@@ -34,12 +37,13 @@ from pytest_ascendcache.toolchains.static_kernel import (
     StaticRequest,
     start_static,
 )
+from pytest_ascendcache.toolchains.training import read_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IMPL_MODE = Path("built-in/op_impl/ai_core/tbe/impl_mode")
-"""Where an operator package keeps the tables of implementation modes (document I)."""
+"""Where an operator package keeps its implementation mode tables (document I)."""
 
 _CLEANED = {
     "ASCEND_CACHE_PATH",
@@ -54,16 +58,14 @@ _CLEANED = {
     "PARA_DEBUG_PATH",
     "TUNE_BANK_PATH",
 }
-"""Variables that change what a cache does; the user's own must not reach a check."""
+"""Variables that influence a cache. The user's own values must not reach a check."""
 
 _MODEL = "model"
 
 
 class AtcToolchain(CommandToolchain):
-    """Drives one ATC-compatible command. Every compile is a process of its own.
-
-    ``deadline`` is the time in seconds one process may take before it is killed.
-    """
+    """Drives one command with ATC's interface. Every compile is a process of its own, which is
+    killed after ``deadline`` seconds."""
 
     def __init__(
         self,
@@ -83,6 +85,8 @@ class AtcToolchain(CommandToolchain):
         self._impl_mode_directory = impl_mode_directory
         self._fault_route = fault_route
         self.packages: PackageStarter | None = None
+        # Runs kernels and models in the launcher's place.
+        self.runner: Launcher | None = None
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -90,43 +94,48 @@ class AtcToolchain(CommandToolchain):
     def run_kernel(
         self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
     ) -> list[NDArray[Any]]:
-        """See :class:`Toolchain`."""
+        arrays = {str(index): array for index, array in enumerate(inputs)}
+        outputs = self._run(model, str(operator), arrays)
+        return [outputs[str(index)] for index in range(len(operator.outputs))]
+
+    def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return self._run(model, model.name, inputs)
+
+    def _run(
+        self, model: Path, shown: str, inputs: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Run a delivered file with the launcher's program ``run``, which messages name ``shown``.
+        Inputs and outputs are arrays by name. Raises ``KernelRunError`` if the process fails or
+        does not end."""
         import numpy
 
         with tempfile.TemporaryDirectory(prefix="ascendcache-run-") as name:
             directory = Path(name)
-            numpy.savez(
-                directory / "inputs.npz",
-                allow_pickle=False,
-                **{str(index): array for index, array in enumerate(inputs)},
-            )
+            numpy.savez(directory / "inputs.npz", allow_pickle=False, **dict(inputs))
             arguments = [str(model), "inputs.npz", "outputs.npz"]
-            running = self.launcher.start("run", arguments, self._base_environment, directory, None)
+            command = Command("run", arguments, self._base_environment, directory)
+            running = (self.runner or self.launcher).start(command)
             ended = running.wait(time.monotonic() + self._deadline)
             if ended.returncode != 0:
-                how = (
-                    f"did not end within {self._deadline:g} s"
-                    if ended.returncode is None
-                    else f"ended with {ended.returncode}"
-                )
-                raise KernelRunError(f"running {operator} {how}: {ended.output.strip()[-300:]}")
-            with numpy.load(directory / "outputs.npz", allow_pickle=False) as archive:
-                return [archive[str(index)] for index in range(len(operator.outputs))]
+                ending = in_words(ended.returncode, self._deadline)
+                raise KernelRunError(f"running {shown} {ending}: {ended.output.strip()[-300:]}")
+            outputs = read_outputs(directory / "outputs.npz")
+        if outputs is None:
+            raise KernelRunError(f"running {shown} left no outputs that can be read")
+        return outputs
+
+    def close(self) -> None:
+        super().close()
+        if self.runner is not None:
+            self.runner.close()
 
     def converting_command(self) -> tuple[str, ...]:
-        """See :class:`ModelConverter`."""
         return self.launcher.argv("atc", ())
 
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
-        """See :class:`ModelConverter`."""
         return convert(self.launcher, requests, self._base_environment, self._deadline)
 
-    def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """See :class:`ModelConverter`."""
-        return run_model(self.launcher, model, inputs, self._base_environment, self._deadline)
-
     def impl_mode_tables(self) -> Mapping[str, str]:
-        """See :class:`Toolchain`."""
         if self._impl_mode_directory is None:
             return super().impl_mode_tables()
         return {
@@ -135,20 +144,17 @@ class AtcToolchain(CommandToolchain):
         }
 
     def fault_route(self) -> FaultRoute:
-        """See :class:`Toolchain`."""
         return self._fault_route or super().fault_route()
 
     def seen_by_strace(self, record: Path) -> AtcToolchain | None:
-        """The same toolchain under strace while it keeps its own ``record`` of file operations.
-
-        ``None`` where it keeps none, or strace cannot be used on this machine.
-        """
-        own = self._fault_route
-        if own is None or isinstance(own, Strace) or (strace := find_strace()) is None:
+        """The same toolchain under strace, while it keeps its own ``record`` of file operations.
+        None if the toolchain keeps no such record, or strace does not work on this machine."""
+        route = self._fault_route
+        if route is None or isinstance(route, Strace) or (strace := find_strace()) is None:
             return None
 
         def argv(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-            return self.launcher.argv(*own.command(FaultPlan(record), program, arguments))
+            return self.launcher.argv(*route.command(FaultPlan(record), program, arguments))
 
         seen = copy.copy(self)
         seen.launcher = ProcessLauncher({"strace": (strace,)})
@@ -156,27 +162,26 @@ class AtcToolchain(CommandToolchain):
         return seen
 
     def on_host(self, name: str, process_id: int) -> AtcToolchain:
-        """The same toolchain on a host of another name, its first process with this number."""
+        """The same toolchain on a host of another name, whose first process has the id
+        ``process_id``."""
         wrap = partial(another_host, name, process_id)
-        made = copy.copy(self)
-        made.launcher = HostLauncher(self.launcher, wrap)
-        own = self._fault_route
-        if isinstance(own, Strace):  # strace stays outside and counts the calls of each process
-            made._fault_route = replace(own, argv=lambda *words: wrap(own.argv(*words)))
-        return made
+        moved = copy.copy(self)
+        moved.launcher, moved.runner = HostLauncher(self.launcher, wrap), None
+        route = self._fault_route
+        # strace runs on the real host and counts the calls of each process.
+        if isinstance(route, Strace):
+            moved._fault_route = replace(route, argv=lambda *words: wrap(route.argv(*words)))
+        return moved
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
-        """See :class:`CommandToolchain`."""
         as_model = request.as_model and Capability.SINGLE_OP_DEBUG not in self.capabilities
         operators = _distinct_names(request.operators)
         return replace(request, operators=operators, as_model=as_model)
 
     def command(self, request: CompileRequest) -> tuple[str, list[str]]:
-        """See :class:`CommandToolchain`."""
         return "atc", self._arguments(request)
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
-        """See :class:`Toolchain`; it can where its launcher knows the programs."""
         if Capability.OP_COMPILER not in self.capabilities:
             return super().start_static(request)
         base = self._base_environment
@@ -184,19 +189,16 @@ class AtcToolchain(CommandToolchain):
         return start_static(self.launcher, request, base, deadline, route, self.packages)
 
     def environment(self, request: CompileRequest) -> dict[str, str]:
-        """See :class:`CommandToolchain`."""
-        given = {"HOME": str(request.home), **request.environment}
+        added = {"HOME": str(request.home), **request.environment}
         if self.keeps_logs:
             log_directory(request).mkdir(exist_ok=True)
-            given.setdefault("ASCEND_PROCESS_LOG_PATH", str(log_directory(request)))
-        return {**self._base_environment, **given}
+            added.setdefault("ASCEND_PROCESS_LOG_PATH", str(log_directory(request)))
+        return {**self._base_environment, **added}
 
     def delivered(self, request: CompileRequest) -> list[Path]:
-        """See :class:`CommandToolchain`."""
         if request.as_model:
-            # Some releases add the machine to the name that was asked for.
-            found = sorted(request.output.glob(f"{_MODEL}*.om"))
-            return [found[0] if found else request.output / f"{_MODEL}.om"] * len(request.operators)
+            prefix = request.output / _MODEL
+            return [delivered_model(prefix) or prefix.with_suffix(".om")] * len(request.operators)
         return [request.output / f"{operator.name}.om" for operator in request.operators]
 
     def _arguments(self, request: CompileRequest) -> list[str]:
@@ -208,11 +210,11 @@ class AtcToolchain(CommandToolchain):
         precision_file = None
         if options.precision_file is not None:
             precision_file = request.output / "op_precision.ini"
-            # As bytes: line ends are part of what is passed on.
+            # Written as bytes, because line ends must reach atc unchanged.
             precision_file.write_bytes(options.precision_file.content.encode())
         select, types = options.select_implmode, options.implmode_types
         mode = options.cache_mode.value if options.cache_mode else None
-        given = {
+        values = {
             **_input(request),
             "soc_version": options.soc,
             "op_compiler_cache_mode": mode if request.raw_mode is None else request.raw_mode,
@@ -224,11 +226,31 @@ class AtcToolchain(CommandToolchain):
             "op_precision_mode": precision_file,
             **request.raw_options,
         }
-        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+        return [f"--{key}={value}" for key, value in values.items() if value is not None]
+
+
+def find_program(program: str, name: str) -> Path:
+    """Where the executable ``program`` is: a path, or a name to look up on PATH. Raises
+    ``ToolchainError`` if there is none. The message suggests the path of ``name``."""
+    path = shutil.which(program)
+    if path is None:
+        raise ToolchainError(
+            f"'{program}' is not an executable program; give the path of {name}, or source the "
+            f"toolkit's set_env.sh so that {name} is on PATH."
+        )
+    return Path(path).absolute()
+
+
+def with_strace(programs: Mapping[str, tuple[str, ...]]) -> tuple[ProcessLauncher, bool]:
+    """A launcher of these programs and of strace, and whether this machine has strace."""
+    strace = find_strace()
+    if strace is None:
+        return ProcessLauncher(programs), False
+    return ProcessLauncher({**programs, "strace": (strace,)}), True
 
 
 def _input(request: CompileRequest) -> dict[str, object]:
-    """The options that name what is compiled, and where the result goes."""
+    """The options for what is compiled and where the result goes."""
     if request.as_model:
         model = request.output / f"{_MODEL}.onnx"
         write_model(model, request.operators)
@@ -240,7 +262,8 @@ def _input(request: CompileRequest) -> dict[str, object]:
 
 
 def _distinct_names(operators: Sequence[OperatorSpec]) -> tuple[OperatorSpec, ...]:
-    """Names become file names; two operators of one name would overwrite each other."""
+    """Operators with distinct names. Names become file names, so equal ones would overwrite each
+    other."""
     named: list[OperatorSpec] = []
     taken: set[str] = set()
     for index, operator in enumerate(operators):

@@ -1,8 +1,7 @@
-"""What toolchains have in common, so that an adapter says only what is its own."""
+"""Base classes of toolchains, so that an adapter contains only what is specific to it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, Running, end_all
 from pytest_ascendcache.toolchains.protocol import (
     CompileRequest,
     CompileResult,
@@ -29,15 +28,13 @@ if TYPE_CHECKING:
     from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 _LOG_FILES, _LOG_TAIL, _LOG_LINES, _LOG_WIDTH = 16, 65_536, 12, 400
-"""Of logs: how many files, how many bytes of each, how many lines of all, how long ones."""
+"""Limits for logs: number of files, bytes of each, lines in total, characters of a line."""
 
 
 class BaseToolchain:
-    """A toolchain that can do nothing yet; see :class:`Toolchain` for what each member means.
-
-    An adapter sets ``name``, ``version`` and ``capabilities``, has ``compile_together``, and
-    overrides what its capabilities promise.
-    """
+    """A toolchain without capabilities. :class:`Toolchain` documents the members. An adapter sets
+    ``name``, ``version`` and ``capabilities``, implements ``compile_together``, and overrides what
+    its capabilities promise."""
 
     name: str
     version: str
@@ -46,47 +43,38 @@ class BaseToolchain:
     birthmarks: bool = False
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.OPERATOR_CACHE, f"{len(requests)} requests")
 
     @property
     def details(self) -> Mapping[str, str]:
-        """See :class:`Toolchain`."""
         return {}
 
     @property
     def installed_socs(self) -> frozenset[str] | None:
-        """See :class:`Toolchain`."""
         return None
 
     def run_kernel(
         self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
     ) -> list[NDArray[Any]]:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.RUN_KERNELS, f"{operator}, {model}, {len(inputs)} inputs")
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
-        """See :class:`Toolchain`."""
         raise self._lacks(change, f"{operator} in {directory}")
 
     def impl_mode_tables(self) -> Mapping[str, str]:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.IMPL_MODE_TABLES)
 
     def fault_route(self) -> FaultRoute:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.FAULT_POINTS)
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.INCREMENTAL_BUILD, request.network.name)
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
-        """See :class:`Toolchain`."""
         raise self._lacks(Capability.OP_COMPILER, request.program.value)
 
     def close(self) -> None:
-        """See :class:`Toolchain`."""
+        """Nothing to do."""
 
     def _lacks(self, capability: Capability, what: str = "") -> ToolchainError:
         whom = f"{self.name} for {what}" if what else self.name
@@ -94,11 +82,9 @@ class BaseToolchain:
 
 
 class CommandToolchain(BaseToolchain, ABC):
-    """A toolchain that is a command: one process a request, with a deadline in seconds.
-
-    ``keeps_logs`` is whether it can be told where to log: what it says there is shown beside a
-    compile that failed, and decides nothing.
-    """
+    """A toolchain that is a command: one process for each request, with a deadline in seconds.
+    ``keeps_logs`` says whether the command can be told where to write logs. If a compile fails, its
+    error lines are shown; no verdict rests on them."""
 
     keeps_logs: bool = False
 
@@ -108,22 +94,21 @@ class CommandToolchain(BaseToolchain, ABC):
 
     @abstractmethod
     def command(self, request: CompileRequest) -> tuple[str, list[str]]:
-        """The launcher's program and its arguments; the files they name are written here."""
+        """The launcher's program and its arguments. Writes the files that the arguments name."""
 
     @abstractmethod
     def environment(self, request: CompileRequest) -> dict[str, str]:
-        """The whole environment of the process."""
+        """The complete environment of the process."""
 
     @abstractmethod
     def delivered(self, request: CompileRequest) -> Sequence[Path]:
-        """Where each operator's result is, if there is one."""
+        """The path of each operator's result, whether or not the file exists."""
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
-        """The request as it is carried out."""
+        """The request, adapted to this toolchain before it is started."""
         return request
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        """See :class:`Toolchain`."""
         started: list[tuple[CompileRequest, tuple[str, ...], Running]] = []
         results: list[CompileResult] = []
         try:
@@ -133,14 +118,12 @@ class CommandToolchain(BaseToolchain, ABC):
             for each in started:
                 results.append(self._result(*each, deadline))
         finally:
-            # Nobody is left behind, also when one cannot be started or the run is interrupted.
-            for _, _, running in started[len(results) :]:
-                with contextlib.suppress(ToolchainError, OSError, ValueError):
-                    running.wait(0.0)
+            # No process outlives this call, even if one cannot be started or the run is
+            # interrupted.
+            end_all([running for _, _, running in started[len(results) :]])
         return results
 
     def close(self) -> None:
-        """See :class:`Toolchain`."""
         self.launcher.close()
 
     def _start(self, request: CompileRequest) -> tuple[CompileRequest, tuple[str, ...], Running]:
@@ -150,8 +133,12 @@ class CommandToolchain(BaseToolchain, ABC):
         if request.plan is not None:
             program, arguments = self.fault_route().command(request.plan, program, arguments)
         environment = self.environment(request)
-        given = {name: value for name, value in environment.items() if name not in request.unset}
-        running = self.launcher.start(program, arguments, given, request.work, request.umask)
+        environment = {
+            name: value for name, value in environment.items() if name not in request.unset
+        }
+        running = self.launcher.start(
+            Command(program, arguments, environment, request.work, request.umask)
+        )
         return request, self.launcher.argv(program, arguments), running
 
     def _result(
@@ -178,15 +165,13 @@ class CommandToolchain(BaseToolchain, ABC):
 
 
 def log_directory(request: CompileRequest) -> Path:
-    """Where a command that keeps logs is told to."""
+    """The directory in which a command with ``keeps_logs`` writes its logs."""
     return request.output / "log"
 
 
 def error_lines(directory: Path) -> str:
-    """The last lines with ``[ERROR]`` of the log files below a directory, youngest file last.
-
-    Log files may be huge and broken: of each the end is read, of all a few lines are given.
-    """
+    """The last ``[ERROR]`` lines of the log files below a directory, the newest file last. Log
+    files may be huge or broken, so only the end of each is read."""
     files = [path for path in directory.rglob("*.log") if path.is_file()]
     lines: list[str] = []
     for path in sorted(files, key=lambda each: each.stat().st_mtime_ns)[-_LOG_FILES:]:

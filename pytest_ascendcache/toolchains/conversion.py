@@ -1,17 +1,15 @@
-"""Converting a whole model with a command that has ATC's interface, and running what it made."""
+"""Converting a whole model with a command that has ATC's interface."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_ascendcache.processes.ending import ProcessResult, in_words
-from pytest_ascendcache.processes.launch import Launcher
-from pytest_ascendcache.toolchains.protocol import KernelRunError
+from pytest_ascendcache.processes.ending import ProcessResult
+from pytest_ascendcache.processes.launch import Command, Launcher, Running, end_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,11 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertRequest:
-    """A command line that converts a model, and where everything goes.
-
-    ``options`` are ATC's by name without dashes, those of output and cache aside. ``output`` is
-    the ``.om`` file without its suffix, in a directory of its own.
-    """
+    """A command line that converts a model, with its directories. ``options`` are ATC's, by name
+    without dashes, except for output and cache. ``output`` is the ``.om`` file without its suffix,
+    in a directory of its own."""
 
     options: Mapping[str, str]
     cache_mode: str
@@ -35,43 +31,33 @@ class ConvertRequest:
 
     @property
     def arguments(self) -> list[str]:
-        """The command line without the program."""
-        given = {
+        """The arguments, without the program."""
+        options = {
             **self.options,
             "output": str(self.output),
             "op_compiler_cache_mode": self.cache_mode,
             "op_compiler_cache_dir": str(self.cache_dir),
         }
-        return [f"--{key}={value}" for key, value in given.items()]
+        return [f"--{key}={value}" for key, value in options.items()]
 
 
 @dataclass(frozen=True)
 class ConvertResult(ProcessResult):
-    """How one conversion ended; ``model`` is the ``.om`` file, ``None`` where there is none.
-    ``seconds`` are those it took."""
+    """How one conversion ended, and the ``seconds`` it took. ``model`` is the ``.om`` file, or
+    None."""
 
     request: ConvertRequest
-    argv: tuple[str, ...]
     environment: Mapping[str, str]
-    returncode: int | None
-    deadline: float
-    output: str
     model: Path | None
     seconds: float = 0.0
 
     @property
-    def work(self) -> Path:
-        """The directory it ran in."""
-        return self.request.work
-
-    @property
     def settings(self) -> Mapping[str, str]:
-        """What was added to its environment."""
         return self.environment
 
     @property
     def missing(self) -> str:
-        """What it failed to deliver, in words; a file that went elsewhere is named."""
+        """What the conversion failed to deliver, in words. Names a file that it wrote elsewhere."""
         if self.model is not None:
             return ""
         request = self.request
@@ -85,25 +71,19 @@ class ConvertResult(ProcessResult):
 
 @runtime_checkable
 class ModelConverter(Protocol):
-    """A toolchain that converts models; those that do not leave these methods out."""
+    """A toolchain that converts models. Other toolchains lack these methods."""
 
     def converting_command(self) -> tuple[str, ...]:
-        """The first words of the command that converts: where one of them is a file that
-        changes, an earlier conversion stands no longer."""
+        """The first words of the converting command. If a file among them changes, earlier
+        conversions are no longer valid."""
 
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
-        """Start one process a request, all at once, and wait for every one of them.
-
-        Raises:
-            ToolchainError: where a process cannot be started at all.
-        """
+        """Start one process for each request, all at the same time, and wait for all of them.
+        Raises ``ToolchainError`` if a process cannot be started."""
 
     def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run a model in a throw-away process. Needs ``Capability.RUN_KERNELS``.
-
-        Raises:
-            KernelRunError: where the process does not end well.
-        """
+        """Run a model in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
+        ``KernelRunError`` if the process fails or does not end."""
 
 
 def convert(
@@ -112,19 +92,19 @@ def convert(
     base: Mapping[str, str],
     deadline: float,
 ) -> list[ConvertResult]:
-    """Carry out conversions; ``base`` is the environment without what a request adds."""
-    started = []
+    """Run conversions at the same time. ``base`` is the environment before a request adds to it."""
+    started: list[tuple[ConvertRequest, Running, float]] = []
     results: list[ConvertResult] = []
     try:
         for request in requests:
             for directory in (request.output.parent, request.work, request.home):
                 directory.mkdir(parents=True, exist_ok=True)
             environment = {**base, "HOME": str(request.home), **request.environment}
-            running = launcher.start("atc", request.arguments, environment, request.work, None)
-            started.append((request, running, time.monotonic()))
-        last = time.monotonic() + deadline
+            command = Command("atc", request.arguments, environment, request.work)
+            started.append((request, launcher.start(command), time.monotonic()))
+        until = time.monotonic() + deadline
         for request, running, began in started:
-            ended = running.wait(last)
+            ended = running.wait(until)
             results.append(
                 ConvertResult(
                     request=request,
@@ -133,46 +113,16 @@ def convert(
                     returncode=ended.returncode,
                     deadline=deadline,
                     output=ended.output,
-                    model=_model(request.output),
+                    model=delivered_model(request.output),
                     seconds=time.monotonic() - began,
                 )
             )
     finally:
-        for _, running, _ in started[len(results) :]:
-            running.wait(0.0)
+        end_all([running for _, running, _ in started[len(results) :]])
     return results
 
 
-def _model(output: Path) -> Path | None:
-    """The file of an output; some releases add the machine to the name that was asked for."""
-    found = [path for path in sorted(output.parent.glob(f"{output.name}*.om")) if path.is_file()]
-    return found[0] if found else None
-
-
-def run_model(
-    launcher: Launcher,
-    model: Path,
-    inputs: Mapping[str, NDArray[Any]],
-    base: Mapping[str, str],
-    deadline: float,
-) -> dict[str, NDArray[Any]]:
-    """Run a model with the launcher's program ``run``.
-
-    Raises:
-        KernelRunError: where the process does not end well.
-    """
-    import numpy
-
-    with tempfile.TemporaryDirectory(prefix="ascendcache-run-") as name:
-        directory = Path(name)
-        numpy.savez(directory / "inputs.npz", allow_pickle=False, **dict(inputs))
-        arguments = [str(model), "inputs.npz", "outputs.npz"]
-        running = launcher.start("run", arguments, base, directory, None)
-        ended = running.wait(time.monotonic() + deadline)
-        if ended.returncode != 0:
-            said = ended.output.strip()[-300:]
-            raise KernelRunError(
-                f"running {model.name}: it {in_words(ended.returncode, deadline)}: {said}"
-            )
-        with numpy.load(directory / "outputs.npz", allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+def delivered_model(prefix: Path) -> Path | None:
+    """The ``.om`` file of an output. Some releases append the machine to its name."""
+    models = [path for path in sorted(prefix.parent.glob(f"{prefix.name}*.om")) if path.is_file()]
+    return models[0] if models else None

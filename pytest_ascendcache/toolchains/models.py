@@ -1,4 +1,4 @@
-"""Operators as nodes of an ONNX model, for compilers that take some options for models only.
+"""Operators as nodes of an ONNX model, for options that compilers accept only with models.
 
 Source: facts ``cann-operator-cache`` section 3.3; needs the package ``onnx``.
 """
@@ -13,21 +13,9 @@ from typing import Any
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.errors import ToolchainError
 
-_TYPES = {
-    "Abs": "Abs",
-    "Add": "Add",
-    "Exp": "Exp",
-    "LeakyRelu": "LeakyRelu",
-    "Mul": "Mul",
-    "Neg": "Neg",
-    "RealDiv": "Div",
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Sqrt": "Sqrt",
-    "Sub": "Sub",
-    "Tanh": "Tanh",
-}
-"""ONNX's names of operators that become one kernel of the same meaning."""
+_SAME = ("Abs", "Add", "Exp", "LeakyRelu", "Mul", "Neg", "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh")
+_TYPES = {"RealDiv": "Div", **{each: each for each in _SAME}}
+"""ONNX's names of operators that become one kernel with the same meaning."""
 
 _ATTRIBUTES = {"LeakyRelu": {"negative_slope": "alpha"}}
 _OPSET, _IR_VERSION = 11, 6
@@ -35,16 +23,13 @@ _OPSET, _IR_VERSION = 11, 6
 
 
 def can_write_models() -> bool:
-    """Whether the package ``onnx`` is there."""
+    """Whether the package ``onnx`` is installed."""
     return find_spec("onnx") is not None
 
 
 def write_model(path: Path, operators: Sequence[OperatorSpec]) -> None:
-    """Write a model whose nodes are these operators, each with inputs and outputs of its own.
-
-    Raises:
-        ToolchainError: for an operator that has no counterpart in ONNX here.
-    """
+    """Write a model whose nodes are these operators, each with its own inputs and outputs. Raises
+    ``ToolchainError`` for an operator without a counterpart in ONNX."""
     import numpy
     import onnx
     from onnx import helper
@@ -53,7 +38,7 @@ def write_model(path: Path, operators: Sequence[OperatorSpec]) -> None:
     for operator in operators:
         if operator.type not in _TYPES:
             raise ToolchainError(
-                f"{operator} cannot be a node of a model; of these it can: {', '.join(_TYPES)}."
+                f"{operator} cannot be a node of a model; use one of {', '.join(_TYPES)}."
             )
         names = _ATTRIBUTES.get(operator.type, {})
         ends: dict[str, list[str]] = {"in": [], "out": []}

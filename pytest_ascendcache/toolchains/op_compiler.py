@@ -1,20 +1,16 @@
-"""Adapter for any command with op_compiler's interface: only static kernels are judged.
+"""Adapter for any command with op_compiler's interface. Only static kernels are judged.
 
-What its packages do is judged by running them. Source: document K; facts ``static-kernel``
-sections 2.3 to 3.3.
+Its packages are judged by running them. Source: document K; facts ``static-kernel`` sections 2.3 to
+3.3.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import Strace, find_strace
-from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import ProcessLauncher
-from pytest_ascendcache.toolchains.atc import AtcToolchain
+from pytest_ascendcache.faults import Strace
+from pytest_ascendcache.toolchains.atc import AtcToolchain, find_program, with_strace
 
 _INSTALLER = """\
 case $2 in
@@ -23,42 +19,32 @@ case $2 in
 *) exec "$1" ;;
 esac
 """
-"""What faults are planned for: a package, or the ``uninstall.sh`` it has installed."""
-
+"""The command into which faults are injected: a package, or its installed ``uninstall.sh``."""
 
 NAME = "op-compiler"
 
 
 def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
-    """The toolchain whose ``op_compiler`` is ``program``: a path, or a name to be found on PATH.
-
-    It has no operator cache, so every rule of the other documents is not applicable.
-
-    Raises:
-        ToolchainError: where there is no such program.
-    """
-    found = shutil.which(program)
-    if found is None:
-        raise ToolchainError(
-            f"'{program}' is not an executable program; give the path of op_compiler, or source "
-            "the toolkit's set_env.sh so that it is on PATH."
-        )
-    programs = {
-        "op-compiler": (str(Path(found).absolute()),),
-        "installer": ("/bin/sh", "-c", _INSTALLER, "installer"),
-    }
-    strace = find_strace()
-    if strace is not None:
-        programs["strace"] = (strace,)
-    launcher = ProcessLauncher(programs)
-    offered = {Capability.OP_COMPILER: True, Capability.FAULT_POINTS: strace is not None}
+    """The toolchain of an ``op_compiler``, named by its path or to be found on PATH. It has no
+    operator cache, so the rules of the other documents are not applicable. Raises
+    ``ToolchainError`` if there is no such program."""
+    path = find_program(program, "op_compiler")
+    launcher, has_strace = with_strace(
+        {
+            "op-compiler": (str(path),),
+            "installer": ("/bin/sh", "-c", _INSTALLER, "installer"),
+        }
+    )
+    capabilities = {Capability.OP_COMPILER}
+    if has_strace:
+        capabilities.add(Capability.FAULT_POINTS)
     return AtcToolchain(
         name=NAME,
-        version=str(Path(found).absolute()),
+        version=str(path),
         launcher=launcher,
-        capabilities=frozenset(each for each, there in offered.items() if there),
+        capabilities=frozenset(capabilities),
         deadline=deadline,
         base_environment=os.environ,
-        # States of an install are rebuilt from one record, so every one of them can be looked at.
-        fault_route=None if strace is None else Strace(launcher.argv, most_states=None),
+        # All crash states of an install are rebuilt from one record, so none needs to be left out.
+        fault_route=Strace(launcher.argv, most_states=None) if has_strace else None,
     )

@@ -1,4 +1,4 @@
-"""What every system under test answers: a request in, artifacts on disk out."""
+"""The protocol of every system under test: a request goes in, files come out."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class KernelRunError(Exception):
-    """A delivered kernel could not be run to its end."""
+    """A delivered kernel did not run to its end."""
 
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """Operators and options, and where everything goes.
+    """Operators, options and directories of one compile.
 
-    ``cache_dir`` becomes ``--op_compiler_cache_dir`` (``None`` leaves the option out), ``home``
-    the HOME, ``work`` the working directory. ``raw_mode`` is passed in the mode's place, for
-    values the documents do not know. ``debug_file`` likewise names a debug configuration as it
-    is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
-    of what the options say. ``environment`` comes on top of a cleaned one; the variables of
-    ``unset`` are not set at all. ``umask`` is that of
-    the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``as_model``: the
-    operators are to be nodes of one model, for toolchains without ``SINGLE_OP_DEBUG``.
+    ``cache_dir`` becomes ``--op_compiler_cache_dir`` (None leaves the option out), ``home`` becomes
+    HOME, ``work`` is the working directory. ``environment`` is added to a cleaned environment, from
+    which the variables of ``unset`` are removed. ``raw_mode`` replaces the cache mode by a value
+    the documents do not know. ``debug_file`` replaces the debug configuration by a file, and
+    ``raw_options`` (``{"op_select_implmode": "fast"}``) replace options by their names; neither is
+    checked. ``umask`` is that of the process. ``plan`` is the fault to inject
+    (``Toolchain.fault_route``). ``as_model`` compiles the operators as nodes of one model, if the
+    toolchain lacks ``SINGLE_OP_DEBUG``.
     """
 
     operators: tuple[OperatorSpec, ...]
@@ -57,48 +57,35 @@ class CompileRequest:
 class CompileResult(ProcessResult):
     """How one process ended and what it delivered.
 
-    ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed
-    and the process group was killed. ``delivered`` has one file an operator, ``None`` where it
-    is missing; where several are in one model they have one file. ``output`` is the end of
-    what the process printed, ``log`` what its log files say of a failure.
+    ``returncode`` is negative for a signal, and None if the process group was killed at the
+    ``deadline`` (seconds). ``output`` is the end of what the process printed, ``log`` what its log
+    files say about a failure. ``delivered`` has one file for each operator, or None if the file is
+    missing; operators of one model share a file.
     """
 
     request: CompileRequest
-    argv: tuple[str, ...]
     environment: Mapping[str, str]
-    returncode: int | None
-    deadline: float
-    output: str
     delivered: tuple[Path | None, ...]
     log: str = ""
 
     @property
-    def work(self) -> Path:
-        """The directory it ran in."""
-        return self.request.work
-
-    @property
     def settings(self) -> Mapping[str, str]:
-        """What was added to its environment."""
         return self.environment
 
     @property
     def unset(self) -> frozenset[str]:
-        """What was taken out of its environment."""
         return self.request.unset
 
     @property
     def missing(self) -> str:
-        """What it failed to deliver, in words."""
+        """What the process failed to deliver, in words."""
         return "did not deliver every operator" if None in self.delivered else ""
 
 
 @dataclass(frozen=True)
 class StagedChange:
-    """A change of something kernels are compiled from, ready to be made.
-
-    Compiles of ``operator`` under ``environment`` depend on it; ``apply`` makes the change.
-    """
+    """A prepared change of something that kernels are compiled from. ``apply`` makes the change. It
+    affects compiles of ``operator`` under ``environment``."""
 
     operator: OperatorSpec
     environment: Mapping[str, str]
@@ -106,13 +93,13 @@ class StagedChange:
 
 
 class Toolchain(Protocol):
-    """One system under test. Every compile is another process.
+    """One system under test. Every compile is a process of its own.
 
-    Three attributes may be left out: ``network_layout``, where networks keep what they compile in
-    another way than document M's; ``unusable``, why nothing can be run here and the command
-    that helps (empty where it can); and ``releases``, which releases of which product it is of,
-    for the edition of the documents it is judged by: a mapping like ``{"cann": {"toolkit":
-    "8.0.0", "opp": "8.0.0"}}``, with empty texts for a part that hides it.
+    Three attributes are optional. ``network_layout`` is the layout in which networks keep what they
+    compile, if it is not that of document M. ``unusable`` says why nothing can be run here, with
+    the command that helps; empty if it can. ``releases`` maps products to the releases of their
+    parts, which choose the edition of the documents to judge by: ``{"cann": {"toolkit": "8.0.0",
+    "opp": "8.0.0"}}``, with an empty text for a part that does not tell.
     """
 
     @property
@@ -121,74 +108,59 @@ class Toolchain(Protocol):
 
     @property
     def version(self) -> str:
-        """Its version as far as it can be told from outside."""
+        """The version, as far as it can be told from outside."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do beyond compiling."""
+        """What the toolchain can do beyond compiling."""
 
     @property
     def soc(self) -> str:
-        """The chip it is judged for."""
+        """The chip (SoC) the toolchain is judged for."""
 
     @property
     def installed_socs(self) -> frozenset[str] | None:
-        """Chips it has to be able to compile for; ``None`` where that cannot be told."""
+        """Chips the toolchain must be able to compile for; None if that cannot be told."""
 
     @property
     def details(self) -> Mapping[str, str]:
-        """More of what it is, for reports: paths and versions of its parts."""
+        """Paths and versions of the toolchain's parts, for reports."""
 
     @property
     def birthmarks(self) -> bool:
-        """Whether each kernel it compiles is stamped with a token of its own (a text
-        ``ascendcache-canary:`` and 32 hexadecimal digits): for a cache around a compiler that
-        the adapter provides. Nothing in the cache has to be marked then, however it looks."""
+        """Whether every kernel the toolchain compiles carries a token of its own:
+        ``ascendcache-canary:`` and 32 hexadecimal digits. An adapter that wraps the compiler can
+        stamp them. Entries then need no marking, whatever their format."""
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        """Start one process a request, all at once, and wait for every one of them.
-
-        Raises:
-            ToolchainError: where a process cannot be started at all.
-        """
+        """Start one process for each request, all at the same time, and wait for all of them.
+        Raises ``ToolchainError`` if a process cannot be started."""
 
     def run_kernel(
         self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
     ) -> list[NDArray[Any]]:
-        """Run a delivered kernel in a throw-away process. Needs ``Capability.RUN_KERNELS``.
-
-        Raises:
-            KernelRunError: where the process does not end well.
-        """
+        """Run a delivered kernel in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
+        ``KernelRunError`` if the process fails or does not end."""
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
-        """Prepare a change of the named kind below ``directory``; needs that capability.
-
-        ``operator`` is what should be affected; the change may come with one of its own.
-        """
+        """Prepare a change of the given kind below ``directory``. Needs that capability. The change
+        should affect compiles of ``operator``, but may name another operator."""
 
     def impl_mode_tables(self) -> Mapping[str, str]:
-        """The texts of its implementation mode tables by name without suffix, e.g.
-        ``high_precision_for_all``. Needs ``Capability.IMPL_MODE_TABLES``.
-        """
+        """The texts of the implementation mode tables, by name without suffix
+        (``high_precision_for_all``). Needs ``Capability.IMPL_MODE_TABLES``."""
 
     def fault_route(self) -> FaultRoute:
-        """How its file operations are recorded and broken. Needs ``Capability.FAULT_POINTS``."""
+        """How file operations are recorded and made to fail. Needs ``Capability.FAULT_POINTS``."""
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``.
-
-        Raises:
-            ToolchainError: where it cannot be started at all.
-        """
+        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``. Raises
+        ``ToolchainError`` if it cannot be started."""
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
-        """Start op_compiler, a package, or a client. Needs ``Capability.OP_COMPILER``, for a
-        client ``Capability.STATIC_KERNEL_CLIENT``.
-
-        Raises:
-            ToolchainError: where it cannot be started at all.
-        """
+        """Start op_compiler, a package or a client. Needs ``Capability.OP_COMPILER``, and
+        ``Capability.STATIC_KERNEL_CLIENT`` for a client. Raises ``ToolchainError`` if it cannot be
+        started."""
 
     def close(self) -> None:
         """End what the adapter itself started."""

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.processes.ending import ProcessResult
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
 
 _CLEANED = (
     *("ASCENDCACHE_", "GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "WORLD_"),
     *("ASCEND_OPP_PATH", "TORCHELASTIC_"),
 )
-"""Variables that say where packages go and who waits for whom, by their beginnings."""
+"""Prefixes of variables that decide where packages go and which cards wait for each other."""
 
 
 class Program(str, Enum):
-    """What is started. ``PACKAGE`` runs a file, a ``.run`` or an ``uninstall.sh``, as it is: the
-    first argument. ``INSTALLER`` does the same where a fault is planned."""
+    """What is started. ``PACKAGE`` executes its first argument, a ``.run`` file or an
+    ``uninstall.sh``. ``INSTALLER`` does the same, and faults can be injected into it."""
 
     OP_COMPILER = "op-compiler"
     CLIENT = "aclgraph"
@@ -34,11 +34,11 @@ class Program(str, Enum):
 
 @dataclass(frozen=True)
 class StaticRequest:
-    """One process: a program, its arguments, and its surroundings.
+    """One process: a program, its arguments and its surroundings.
 
-    ``environment`` comes on top of a cleaned one; ``opp`` becomes ``ASCEND_OPP_PATH``. ``second``
-    is how many true seconds one second of waiting for other cards lasts. ``plan`` is what is to
-    go wrong (``Toolchain.fault_route``).
+    ``environment`` is added to a cleaned environment; ``opp`` becomes ``ASCEND_OPP_PATH``.
+    ``second`` is the real duration, in seconds, of one second of waiting for other cards. ``plan``
+    is the fault to inject (``Toolchain.fault_route``).
     """
 
     program: Program
@@ -51,30 +51,20 @@ class StaticRequest:
 
 
 PackageStarter = Callable[[Sequence[str], Mapping[str, str], Path], Running | None]
-"""Starts a package (its path, then its arguments) in an environment and a working directory;
-``None`` where it has to be executed."""
+"""Starts a package (its path, then its arguments) in an environment and a working directory.
+Returns None if the package has to be executed."""
 
 
 @dataclass(frozen=True)
 class StaticResult(ProcessResult):
-    """How a process ended; ``returncode`` is negative for a signal and ``None`` where the
-    deadline (seconds) passed and its group was killed."""
+    """How a process ended. ``returncode`` is negative for a signal, and None if the process group
+    was killed at the ``deadline`` (seconds)."""
 
     request: StaticRequest
-    argv: tuple[str, ...]
-    returncode: int | None
-    deadline: float
-    output: str
     left_behind: int
 
     @property
-    def work(self) -> Path:
-        """The directory it ran in."""
-        return self.request.work
-
-    @property
     def settings(self) -> Mapping[str, str]:
-        """What was added to its environment."""
         opp = self.request.opp
         installed = {} if opp is None else {"ASCEND_OPP_PATH": str(opp)}
         return {**self.request.environment, **installed}
@@ -82,7 +72,7 @@ class StaticResult(ProcessResult):
 
 @dataclass(frozen=True)
 class StaticProcess:
-    """One process that was started. Every one has to be waited for."""
+    """One started process. It must be waited for."""
 
     request: StaticRequest
     argv: tuple[str, ...]
@@ -90,11 +80,11 @@ class StaticProcess:
     deadline: float
 
     def kill(self) -> None:
-        """``kill -9`` it and its children now."""
+        """``kill -9`` the process and its children."""
         self.running.kill()
 
     def wait(self, deadline: float | None = None) -> StaticResult:
-        """Wait for its end; after ``deadline`` seconds its process group is killed."""
+        """Wait for the process to end; after ``deadline`` seconds kill its process group."""
         patience = self.deadline if deadline is None else deadline
         ended = self.running.wait(time.monotonic() + patience)
         return StaticResult(
@@ -110,20 +100,18 @@ def start_static(
     route: FaultRoute | None,
     packages: PackageStarter | None = None,
 ) -> StaticProcess:
-    """Start one process; ``route`` carries out its plan, if it has one. ``packages`` may know a
-    quicker way to start a package than to execute it.
-
-    Raises:
-        ToolchainError: where it cannot be started.
-    """
+    """Start one process. ``route`` carries out the request's plan; ``packages`` may start a package
+    faster than by executing it. Raises ``ToolchainError`` if it cannot be started."""
     request.work.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in base.items() if not key.startswith(_CLEANED)}
     if request.program is Program.OP_COMPILER and "ASCEND_OPP_PATH" in base:
-        environment["ASCEND_OPP_PATH"] = base["ASCEND_OPP_PATH"]  # the compiler's own parts
+        # The compiler finds its own parts there.
+        environment["ASCEND_OPP_PATH"] = base["ASCEND_OPP_PATH"]
     if request.opp is not None:
         environment["ASCEND_OPP_PATH"] = str(request.opp)
     if request.program in (Program.PACKAGE, Program.INSTALLER):
-        environment["ASCENDCACHE_PACKAGE_HOLDER"] = "0"  # the reference's: for no process
+        # It tells the reference that no process holds the package.
+        environment["ASCENDCACHE_PACKAGE_HOLDER"] = "0"
     environment.update(request.environment)
     if request.second != 1.0:
         environment["ASCENDCACHE_TRAIN_SECOND"] = repr(request.second)
@@ -136,5 +124,5 @@ def start_static(
         launcher = ProcessLauncher({})
         if running is not None:
             return StaticProcess(request, launcher.argv(program, arguments), running, deadline)
-    running = launcher.start(program, arguments, environment, request.work, None)
+    running = launcher.start(Command(program, arguments, environment, request.work))
     return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

@@ -17,18 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.faults import find_strace
-from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running, end_all
 from pytest_ascendcache.processes.waiting import wait_until
 from pytest_ascendcache.toolchains.base import BaseToolchain
 
 _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_")
-"""Variables that say who waits for whom, by their beginnings."""
+"""Prefixes of variables that decide which cards wait for each other."""
 
 COMPILER = "op_compiler"
 
 _LOOK = 0.2
-"""Seconds between two looks at a directory that processes of minutes write to."""
+"""Seconds between two looks at a directory: the processes that write to it take minutes."""
 
 _OPENED = re.compile(
     r'(?P<moment>\d+\.\d+) openat\([^,]*, "(?P<path>[^"]+)", (?P<flags>\w+).* = \d+$'
@@ -37,7 +36,7 @@ _OPENED = re.compile(
 
 @dataclass(frozen=True)
 class Opening:
-    """A file that was opened at ``moment`` (seconds of the system's clock)."""
+    """A file that was opened, and when (``moment``, seconds of the system's clock)."""
 
     moment: float
     path: Path
@@ -46,11 +45,11 @@ class Opening:
 
 @dataclass(frozen=True)
 class Card:
-    """One card of a run of several that are started one by one.
+    """One card of several that are started one by one.
 
-    ``local_world_size`` is ``LOCAL_WORLD_SIZE`` as it is given, ``None`` for not at all;
-    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH. ``opened`` is a file for
-    what it opens itself and when, written by ``strace``.
+    ``local_world_size`` is the value of ``LOCAL_WORLD_SIZE``; None leaves it unset.
+    ``has_compiler`` says whether ``op_compiler`` is on the card's PATH. strace records in
+    ``opened`` which files the card's own process opens, and when.
     """
 
     local_world_size: str | None
@@ -58,21 +57,21 @@ class Card:
     opened: Path | None = None
 
     def openings(self) -> list[Opening]:
-        """What it has opened itself, in order."""
+        """The files the card's own process opened, in order."""
         if self.opened is None or not self.opened.exists():
             return []
-        found = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
+        matches = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
         return [
             Opening(float(each["moment"]), Path(each["path"]), each["flags"] == "O_RDONLY")
-            for each in found
+            for each in matches
             if each
         ]
 
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """How the processes of one run ended: exit status, negative for a signal, ``None`` where the
-    deadline passed and it was killed; and how many ``seconds`` that took."""
+    """How the processes of one run ended, and the ``seconds`` that took. An exit status is negative
+    for a signal, and None if the process was killed at the deadline."""
 
     work: Path
     commands: tuple[str, ...]
@@ -82,12 +81,12 @@ class ScriptRun:
 
     @property
     def succeeded(self) -> bool:
-        """Whether every process says so."""
+        """Whether every process reports success."""
         return set(self.returncodes) == {0}
 
     @property
     def output(self) -> str:
-        """What all of them printed."""
+        """The output of all processes."""
         return "\n".join(self.outputs)
 
     @property
@@ -98,7 +97,7 @@ class ScriptRun:
 
 @dataclass(frozen=True)
 class Started:
-    """The processes of one run; they have to be waited for."""
+    """The processes of one run. They must be waited for."""
 
     work: Path
     running: tuple[Running, ...]
@@ -108,10 +107,8 @@ class Started:
     def wait(
         self, patience: float | None = None, enough: Callable[[Path], bool] | None = None
     ) -> ScriptRun:
-        """Wait for the end of every process, for ``deadline`` seconds or those of ``patience``.
-
-        They are killed before that as soon as ``enough`` was seen in their working directory.
-        """
+        """Wait for every process to end, for ``patience`` seconds or else ``deadline``. The
+        processes are killed as soon as ``enough`` returns True for their working directory."""
         began = time.monotonic()
         until = began + (self.deadline if patience is None else patience)
         if enough is not None:
@@ -132,10 +129,8 @@ class Started:
 
 
 class TorchairToolchain(BaseToolchain):
-    """Runs the script; ``cards`` is how many there are where a check is about several.
-
-    ``deadline`` is the time in seconds one run may take.
-    """
+    """Runs the script. ``cards`` is how many cards checks of several cards use; one run may take
+    ``deadline`` seconds."""
 
     name = "torchair"
     capabilities = frozenset()
@@ -151,14 +146,14 @@ class TorchairToolchain(BaseToolchain):
             programs["torchrun"] = (self._torchrun,)
         strace = find_strace()
         self.traces = strace is not None
-        """Whether it can be told what a card opens."""
+        """Whether the files a card opens can be recorded."""
         if strace is not None:
             programs["strace"] = (str(strace), "-qq", "-ttt", "-e", "trace=openat")
         self._launcher = ProcessLauncher(programs)
 
     @property
     def opp(self) -> Path | None:
-        """The operator package that packages are installed into, if that can be told."""
+        """The operator package that packages are installed into, or None if it is not known."""
         named = os.environ.get("ASCEND_OPP_PATH")
         return Path(named) if named else None
 
@@ -171,14 +166,9 @@ class TorchairToolchain(BaseToolchain):
     def started(
         self, work: Path, port: int, cards: int | Sequence[Card], first_on_path: Path | None
     ) -> Iterator[Started]:
-        """Run it in ``work``, on so many cards that meet at ``port``; who is not waited for is
-        killed.
-
-        A number of cards is started by ``torchrun`` where that is there; single cards are not.
-
-        Raises:
-            ToolchainError: where it cannot be started.
-        """
+        """Run the script in ``work``, on cards that meet at ``port``. Processes that nobody waits
+        for are killed. A number of cards is started by ``torchrun`` if it is installed; a sequence
+        of cards never is. Raises ``ToolchainError`` if it cannot be started."""
         base = {key: value for key, value in os.environ.items() if not key.startswith(_CLEANED)}
         if first_on_path is not None:
             base["PATH"] = f"{first_on_path}{os.pathsep}{base['PATH']}"
@@ -186,13 +176,11 @@ class TorchairToolchain(BaseToolchain):
         commands: list[str] = []
         try:
             for program, arguments, environment in self._processes(base, port, cards):
-                running.append(self._launcher.start(program, arguments, environment, work, None))
+                running.append(self._launcher.start(Command(program, arguments, environment, work)))
                 commands.append(self._shown(program, arguments, environment, work))
             yield Started(work, tuple(running), tuple(commands), self._deadline)
         finally:
-            for each in running:
-                with contextlib.suppress(ToolchainError, OSError, ValueError):
-                    each.wait(0.0)
+            end_all(running)
 
     def _processes(
         self, base: Mapping[str, str], port: int, cards: int | Sequence[Card]
@@ -230,7 +218,7 @@ class TorchairToolchain(BaseToolchain):
 
 
 def _place(rank: int, world: int, port: int) -> dict[str, str]:
-    """What torchrun gives one card of a machine, but for ``LOCAL_WORLD_SIZE``."""
+    """The variables that torchrun sets for one card, except ``LOCAL_WORLD_SIZE``."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

@@ -1,4 +1,5 @@
-"""Running networks: one rank's process, with a command like the reference's ``ascendcache-train``.
+"""Running networks: one process for each rank, with a command like the reference's
+``ascendcache-train``.
 
 Source: document M; facts ``mindspore-incremental``.
 """
@@ -15,31 +16,30 @@ from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.processes.ending import ProcessResult
-from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CLEANED = ("ASCENDCACHE_", "DEVICE_", "HCCL_", "LOCAL_RANK", "MASTER_", "MS_", "RANK_", "WORLD_")
-"""Variables that change where kernels are kept and who waits for whom, by their beginnings."""
+"""Prefixes of variables that decide where kernels are kept and which ranks wait for each other."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """How a user's script says what it runs, for toolchains whose users write scripts.
+    """How a user's script runs its network, for toolchains whose users write scripts.
 
-    ``before`` are networks the same process runs first; ``late_import`` puts the networks' code
-    in a module that is imported inside a function, ``module`` in one imported as usual.
-    ``held`` are ranks of a gang that stop before they run the network, each with the directory
-    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``;
-    with ``held_late`` they run ``before`` first.
-    ``fresh`` starts a process from nothing, where others may be forked from one that has loaded
-    the toolchain. ``dropout`` has the first input go through a Dropout, which changes it in
-    training (``TrainRequest.phase``) and in nothing else; training leaves no outputs.
-    ``jit_level`` is how much is optimised. ``later`` are variables that the process itself sets
-    once it has run ``before``, ``of_rank`` those that a rank of a gang sets before it compiles
-    anything. None of this but ``dropout`` is in the script's text.
+    ``before`` are networks that the same process runs first. ``module`` puts the networks' code in
+    a module that is imported at the top of the script, ``late_import`` in one that is imported
+    inside a function. ``held`` are ranks of a gang that stop before they run the network, each with
+    the directory of a :class:`~pytest_ascendcache.faults.Gate`, where they also write their process
+    id to ``pid``; with ``held_late`` they run ``before`` first. ``fresh`` starts a new process even
+    if others are forked from one that has loaded the toolchain. ``dropout`` passes the first input
+    through a Dropout, which changes it only in training (``TrainRequest.phase``); training leaves
+    no outputs. ``jit_level`` is the optimization level. ``later`` are variables that the process
+    sets after it has run ``before``, ``of_rank`` those that a rank of a gang sets before it
+    compiles anything. Only ``dropout`` shows in the script's text.
     """
 
     before: tuple[Network, ...] = ()
@@ -56,15 +56,14 @@ class Script:
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """A network, and where everything goes.
+    """A network and the directories of its run.
 
     ``directory`` is for the network's file and its outputs, ``work`` the working directory.
-    ``environment`` (``RANK_ID``, ...) comes on top of a cleaned one. ``phase`` ``None`` leaves
-    the option out. ``second`` is how many true seconds one second of waiting for other ranks
-    lasts; anything but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` is given in the network's
-    place, as it is. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``umask`` is the
-    process's, inherited where it is ``None``. ``script`` says how a script is written, where there
-    is one.
+    ``environment`` (``RANK_ID``, ...) is added to a cleaned environment. A ``phase`` of None leaves
+    the option out. ``second`` is the real duration, in seconds, of one second of waiting for other
+    ranks; any value but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` replaces the network's
+    file and is not checked. ``plan`` is the fault to inject (``Toolchain.fault_route``). A
+    ``umask`` of None is inherited. ``script`` describes the script, for toolchains that run one.
     """
 
     network: Network
@@ -81,48 +80,31 @@ class TrainRequest:
 
 @dataclass(frozen=True)
 class TrainResult(ProcessResult):
-    """How one rank ended and what its network gave.
+    """How one rank ended and what its network delivered.
 
-    ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed and
-    the process group was killed. ``outputs`` are arrays by tensor name, ``None`` where there are
-    none. ``left_behind`` counts processes the rank left running (they were killed then).
-    ``claimed`` is how many kernels the toolchain itself says it compiled, where it says so;
-    nothing is decided by it. ``asleep`` are seconds in which it was seen to use no processor.
+    ``returncode`` is negative for a signal, and None if the process group was killed at the
+    ``deadline`` (seconds). ``outputs`` are arrays by tensor name, or None. ``left_behind`` counts
+    processes that outlived the rank and were killed. ``claimed`` is how many kernels the toolchain
+    says it compiled, if it does; no verdict rests on it. ``asleep`` are the seconds in which the
+    rank used no processor.
     """
 
     request: TrainRequest
-    argv: tuple[str, ...]
-    returncode: int | None
-    deadline: float
-    output: str
     outputs: Mapping[str, NDArray[Any]] | None
     left_behind: int
     claimed: int | None = None
     asleep: float = 0.0
 
     @property
-    def work(self) -> Path:
-        """The directory it ran in."""
-        return self.request.work
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """What was added to its environment."""
-        return self.request.environment
-
-    @property
     def missing(self) -> str:
-        """What it failed to do, in words."""
+        """What the rank failed to do, in words."""
         return "gave no outputs" if self.outputs is None else ""
 
 
 @dataclass(frozen=True)
 class RankProcess:
-    """One rank that was started. Every one has to be waited for.
-
-    ``sleep`` is after how many seconds without any processor time it is taken for one that never
-    ends; ``None``: it may wait for other ranks.
-    """
+    """One started rank. It must be waited for. After ``sleep`` seconds without any processor time
+    the rank counts as hanging; None if it may wait for other ranks."""
 
     request: TrainRequest
     argv: tuple[str, ...]
@@ -132,14 +114,14 @@ class RankProcess:
     sleep: float | None = None
 
     def kill(self) -> None:
-        """``kill -9`` it and its children now."""
+        """``kill -9`` the rank and its children."""
         self.running.kill()
 
     def wait(
         self, deadline: float | None = None, beside: Sequence[RankProcess] = ()
     ) -> TrainResult:
-        """Wait for its end; after ``deadline`` seconds its process group is killed. Where it may
-        sleep ``beside`` others that work, it is not asleep as long as one of them is not."""
+        """Wait for the rank to end; after ``deadline`` seconds kill its process group. A rank that
+        waits for others does not count as hanging while one of those ``beside`` it works."""
         patience = self.deadline if deadline is None else deadline
         until, asleep = time.monotonic() + patience, 0.0
         if self.sleep is not None and patience > self.sleep:
@@ -167,11 +149,8 @@ def start_rank(
     deadline: float,
     route: FaultRoute,
 ) -> RankProcess:
-    """Start the program ``train`` for one rank; ``route`` carries out its plan, if it has one.
-
-    Raises:
-        ToolchainError: where it cannot be started.
-    """
+    """Start the program ``train`` for one rank. ``route`` carries out the request's plan. Raises
+    ``ToolchainError`` if it cannot be started."""
     for directory in (request.directory, request.work):
         directory.mkdir(parents=True, exist_ok=True)
     file = request.file
@@ -188,12 +167,12 @@ def start_rank(
     program = "train"
     if request.plan is not None:
         program, arguments = route.command(request.plan, program, arguments)
-    running = launcher.start(program, arguments, environment, request.work, request.umask)
+    running = launcher.start(Command(program, arguments, environment, request.work, request.umask))
     return RankProcess(request, launcher.argv(program, arguments), running, deadline)
 
 
 def read_outputs(path: Path) -> dict[str, NDArray[Any]] | None:
-    """The arrays a rank left, or ``None`` where it left none that can be read."""
+    """The arrays in an ``.npz`` file, or None if there is none that can be read."""
     import numpy
 
     try:

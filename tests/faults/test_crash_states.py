@@ -1,4 +1,4 @@
-"""Crash states: what a recording says an interruption leaves."""
+"""Crash states: what an interruption leaves, according to a record."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pytest_ascendcache.faults import (
     crash_states,
 )
 from pytest_ascendcache.faults.tree import Item
+from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import PositiveControl
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
@@ -68,7 +68,7 @@ WRITERS = {
 
 
 def is_broken(tree):
-    """A reader that takes metadata for the proof of an object, and trusts it then."""
+    """A reader that trusts an object once its metadata exists."""
     if "k.json" not in tree.items:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Damage: every kind is noticed, and touches its own entry alone."""
+"""Damage: every kind is noticed, and affects only its own entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupting the reference: the plan is carried out, and it is noticed where it is not."""
+"""Interrupting the reference: the plan is carried out, and it is noticed if it is not."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def test_a_lasting_error_lasts(cache):
 def test_a_fault_that_does_not_strike_is_noticed(cache):
     compiling = cache.interruption(ADD, mode=ENABLE)
     elsewhere = replace(compiling.operations[0], point="store.nowhere")
-    with pytest.raises(NotDecidable, match="did not get there"):
+    with pytest.raises(NotDecidable, match="did not reach it"):
         compiling.strike(Action.KILL, elsewhere)
-    with pytest.raises(NotDecidable, match="did not get there"):
+    with pytest.raises(NotDecidable, match="did not reach it"):
         compiling.held(elsewhere)
 
 

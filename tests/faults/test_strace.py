@@ -1,4 +1,4 @@
-"""Faults through strace: the log is read right, and real processes really die."""
+"""Faults through strace: logs are read correctly, and real processes are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_ascendcache.faults import Act, Action, CrashKind, Strace, TraceError
 from pytest_ascendcache.faults.strace import _works
 from pytest_ascendcache.faults.syscalls import operations, read_calls
 from pytest_ascendcache.observation import Interruption, NotDecidable
-from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, ToolchainError
 
 STRACE = find_strace()
 traced = pytest.mark.skipif(STRACE is None, reason="no strace, or ptrace is refused here")
@@ -60,7 +60,7 @@ def test_a_log_becomes_operations(tmp_path):
         (Act.REMOVE_DIRECTORY, "d", b"", 0, ""),
         (Act.LOCK, ".k.temp", b"", 0, ""),
     ]
-    # Calls that failed or were elsewhere count: strace counts them too.
+    # Failed calls and calls elsewhere count too, because strace counts them.
     assert [(each.point, each.nth) for each in found[:3]] == [
         ("openat", 1),
         ("write", 0),
@@ -162,7 +162,7 @@ class Ended:
 
 
 class Toy:
-    """A writer that is no toolchain, and knows nothing of being watched."""
+    """A writer that is not a toolchain and does not know it is watched."""
 
     def __init__(self, tmp_path, style):
         self.root = tmp_path / "root"
@@ -178,7 +178,7 @@ class Toy:
     def start(self, plan):
         program, arguments = self.route.command(plan, "toy", [])
         program = self.program or program
-        running = self.launcher.start(program, arguments, os.environ, self.root.parent, None)
+        running = self.launcher.start(Command(program, arguments, os.environ, self.root.parent))
         return Ended(running.wait(time.monotonic() + 60).returncode)
 
     def recovers(self):
@@ -240,7 +240,7 @@ def test_a_command_meets_a_file_system_that_may_only_be_read(tmp_path):
 @traced
 def test_a_file_system_that_could_not_be_mounted_is_undecided(tmp_path):
     toy = Toy(tmp_path, "in-place")
-    toy.program = "toy"  # without the mount
+    toy.program = "toy"  # without a mount
     with pytest.raises(NotDecidable, match="could not be mounted read-only"):
         toy.interruption.strike(Action.EROFS, toy.interruption.operations[0])
 
@@ -269,7 +269,7 @@ def test_a_command_is_held_between_any_two_operations(tmp_path):
 
 @traced
 def test_a_command_that_was_held_stands_only_once(tmp_path):
-    """strace counts the calls of each of its processes by itself, and stops every one."""
+    """strace counts the calls of each process separately, and stops every one."""
     toy = Toy(tmp_path, "two-processes")
     operations = toy.interruption.holdable
     second = next(each for each in operations if each.act is Act.MAKE_DIRECTORY)
@@ -340,7 +340,7 @@ def test_of_several_processes_the_one_that_was_meant_is_struck(tmp_path):
 
     def start(plan):
         program, arguments = route.command(plan, "sh", ["-c", made])
-        running = launcher.start(program, arguments, os.environ, tmp_path, None)
+        running = launcher.start(Command(program, arguments, os.environ, tmp_path))
         return Ended(running.wait(time.monotonic() + 60).returncode)
 
     interruption = Interruption(root, tmp_path / "logs", route, start)

@@ -1,4 +1,4 @@
-"""Which harm a broken promise did: worked out from what was seen, in one place."""
+"""The harm of a broken promise, determined in one place from what was seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_ascendcache.qualification.loading import load_defects
 
 @dataclass
 class Watched:
-    """A witness that says what it is told to."""
+    """A witness with fixed answers."""
 
     shown: list[Harm] = field(default_factory=list)
     later: Harm | None = None
@@ -71,7 +71,7 @@ def test_what_cannot_be_told_is_noted_and_not_guessed() -> None:
     evidence = Evidence()
     evidence.ran(Watched(reason="no marks"))
     assert observed_harm(evidence, "observed: compiled\nexpected: reused") is None
-    assert evidence.notes == ["not all harm could be told: no marks"]
+    assert evidence.notes == ["not all harm could be determined: no marks"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_words_are_no_lost_work_but_a_crash_is_a_crash() -> None:
 def test_a_package_that_is_installed_and_refused_says_nothing_of_others(
     pytester: pytest.Pytester,
 ) -> None:
-    """The second install of one package fails; every other can be installed."""
+    """The second install of one package fails, but every other package can be installed."""
     result = pytester.runpytest_subprocess(
         *("--ascend-cache", "--ascend-defect=second-install-refused", "-p", "no:cacheprovider"),
         *("--pyargs", "pytest_ascendcache.conformance.static_kernel", "-k", "installing_twice"),

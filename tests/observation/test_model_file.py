@@ -1,4 +1,4 @@
-"""Taking models apart: objects are found and bounded whatever lies around them."""
+"""Splitting models: objects are found and measured whatever surrounds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observation from outside: what was delivered, what became of the entry, and the control."""
+"""Observation from outside: what was delivered, the entry's fate, and the positive control."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from pytest_ascendcache.contract.outcome import (
     STORED,
     Outcome,
 )
-from pytest_ascendcache.observation.cache import Shared
+from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
@@ -89,7 +88,7 @@ def test_a_story_of_every_mode(cache):
     assert cache.compile(ADD)[ADD] == Outcome(COMPILED, ABSENT)
     assert cache.compile(ADD, mode=ENABLE)[ADD] == Outcome(COMPILED, STORED)
     assert cache.compile(ADD, mode=ENABLE)[ADD] == Outcome(REUSED, KEPT)
-    assert cache.compile(ADD, mode=DISABLE)[ADD] == Outcome(COMPILED, ABSENT)  # not known here
+    assert cache.compile(ADD, mode=DISABLE)[ADD] == Outcome(COMPILED, ABSENT)  # not warmed
     cache.warm(ADD, EXP)
     assert cache.compile(ADD, mode=DISABLE)[ADD] == Outcome(COMPILED, KEPT)
     forced = cache.compile(ADD, mode=FORCE)
@@ -259,7 +258,7 @@ def test_warm_caches_are_copied(reference, tmp_path):
     assert cache.evidence.steps[0].ending == "copied from an equal compile"
     assert cache.compile(EXP, mode=FORCE)[EXP] == Outcome(COMPILED, REWRITTEN)
     (template,) = shared.warm.values()
-    assert len(list(template.root.rglob("te_*.o"))) == 2  # what a copy went through left it alone
+    assert len(list(template.root.rglob("te_*.o"))) == 2  # changes to a copy do not affect it
 
 
 @pytest.mark.parametrize("why", ["control", "options", "environment", "used", "marks"])

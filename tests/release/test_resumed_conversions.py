@@ -125,7 +125,7 @@ def _converted(place: Place, text: bytes = b"a model") -> Conversion:
     model.write_bytes(text)
     place.cache.mkdir()
     (place.cache / "te_add.o").write_text("as the first one left it")
-    result = ConvertResult(request, ("atc",), {}, 0, 60.0, "success", model, 2.5)
+    result = ConvertResult(request, ("atc",), 0, 60.0, "success", {}, model, 2.5)
     parts = ModelParts((ModelKernel("te_add", "0" * 64, 7, "te_add"),), "1" * 64, len(text))
     return Conversion(result, parts, "run 1")
 
@@ -155,7 +155,7 @@ def test_a_finished_conversion_is_found_by_a_later_run(shelf: ConversionShelf) -
 def _expected(place: Place) -> Conversion:
     request = _request(place)
     model = request.output.with_suffix(".om")
-    result = ConvertResult(request, ("atc",), {}, 0, 60.0, "success", model, 2.5)
+    result = ConvertResult(request, ("atc",), 0, 60.0, "success", {}, model, 2.5)
     parts = ModelParts((ModelKernel("te_add", "0" * 64, 7, "te_add"),), "1" * 64, 7)
     return Conversion(result, parts, "run 1")
 

@@ -1,4 +1,4 @@
-"""Building a checkout of CANN's sources, on a small layer of this project's own."""
+"""Building a checkout of CANN's sources, with a small layer written for this project."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _site(root: Path, store: Path) -> Site:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """Where objects are kept: what a test compiled, the next need not.
+    """A store of objects that all tests share, so that each object is compiled once.
 
-    It begins with the objects of the layer as it is, which one worker compiles for all, and for
-    the runs of these tests to come: an object is found by the text it is compiled from.
+    It starts with the objects of the unchanged layer, which one worker compiles for all and for
+    later test runs: an object is found by the text it is compiled from.
     """
     session = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -68,19 +68,19 @@ def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     cache = getattr(pytestconfig, "cache", None)
     first = cache.mkdir("cann-layer") if cache is not None else session / "cann-layer"
     kept = tmp_path_factory.mktemp("store")
-    with contextlib.suppress(SourceError):  # test by test it is said what is lacking
+    with contextlib.suppress(SourceError):  # each test reports what is missing
         _site(tmp_path_factory.mktemp("first"), first).build()
         (kept / "objects").mkdir()
         for each in (first / "objects").glob("*.o"):
             shutil.copy(each, kept / "objects")
-        for each in (first / "objects").glob("*.json"):  # of a directory that nobody uses again
+        for each in (first / "objects").glob("*.json"):  # their directory is never used again
             each.unlink(missing_ok=True)
     return kept
 
 
 @pytest.fixture
 def site(store: Path) -> Site:
-    """The same directory for all tests, as it was: what was read there need not be read again."""
+    """The same directory for all tests, restored for each, so that files need not be read again."""
     root = store.with_name("site")
     shutil.rmtree(root, ignore_errors=True)
     made = _site(root, store)
@@ -112,7 +112,7 @@ def test_a_changed_source_compiles_what_includes_it_alone(site: Site) -> None:
 
 
 def _preprocessed(site: Site, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What a build looks at: the sources that the compiler is told to preprocess."""
+    """The sources that the compiler was told to preprocess."""
     log, program = site.root / "commands", site.root / "compiler"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec g++ "$@"\n')
     program.chmod(0o755)
@@ -135,7 +135,7 @@ def test_a_changed_source_is_all_that_is_looked_at(
 def test_a_name_that_comes_to_stand_before_another_is_looked_for(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found in place of the header that was read before."""
+    """The new header is found before the one that was read."""
     site.file("nlohmann").mkdir()
     shadow = "#pragma once\n#include_next <nlohmann/json.hpp>\n// shadow\n"
     site.file("nlohmann/json.hpp").write_text(shadow)
@@ -155,7 +155,7 @@ def test_a_name_that_comes_to_stand_before_another_is_looked_for(
 def test_files_without_a_tag_say_their_release(
     site: Site, name: str, text: str, release: str
 ) -> None:
-    """By which the edition that judges is chosen."""
+    """The release chooses the edition of the documents."""
     (site.checkout / name).write_text(text)
     assert Checkout.open(site.checkout, site.plan).release == release
 
@@ -265,7 +265,10 @@ def test_missing_headers_are_named_together(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("place", "says"),
-    [("missing", "is no directory"), ("native", "is no checkout of CANN's public repository ge")],
+    [
+        ("missing", "is not a directory"),
+        ("native", "is not a checkout of CANN's public repository ge"),
+    ],
 )
 def test_what_is_no_checkout_is_refused(site: Site, place: str, says: str) -> None:
     with pytest.raises(SourceError, match=says):
@@ -295,7 +298,7 @@ def test_the_suite_judges_what_was_built(
     code: int,
     checks: tuple[str, ...],
 ) -> None:
-    """A layer that works passes, and the same with one constant changed does not."""
+    """A correct layer passes; the same layer with one changed constant does not."""
     site.file("settings.h").write_text(f"#pragma once\nconstexpr bool SERVES = {serves};\n")
     toolkit = site.build()
     monkeypatch.setenv("ASCEND_OPP_PATH", str(toolkit.root / "opp"))

@@ -1,7 +1,7 @@
-"""The MindSpore toolchains as far as they can be seen without the wheel.
+"""The MindSpore toolchains, as far as they can be tested without the wheel.
 
-A stand-in (``tests/mindspore_standin``) has as much of MindSpore as the generated scripts use,
-and faults it can be told to have: the graph cache's checks are seen to pass, and to fail.
+A stand-in (``tests/mindspore_standin``) implements the part of MindSpore that the generated scripts
+use, and can have faults. The graph cache's checks pass on it, and fail with a fault.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def leaky(name: str = "leaky", slope: float = SLOPES[0]) -> Probe:
 
 
 def standin(directory: Path, *, mindspore: str = "2.10.0", decorator: bool = True) -> Path:
-    """A Python that has the stand-in, as an installed release."""
+    """A Python with the stand-in as an installed release."""
     packages = {"mindspore": mindspore, **({"decorator": "5.2"} if decorator else {})}
     for name, version in packages.items():
         info = directory / f"site/{name}-{version}.dist-info"
@@ -190,7 +190,7 @@ def test_a_constant_of_a_network_is_replaced(tmp_path: Path) -> None:
 def test_shared_memory_is_known_by_its_cache_and_removed(tmp_path: Path) -> None:
     import ctypes
 
-    # What libstdc++'s std::hash gives for these texts.
+    # The results of libstdc++'s std::hash for these texts.
     known = {"": 6142509188972423790, "/srv/cache/of/a/network": 6053710990865161443}
     for text, digest in known.items():
         assert key_of(text.encode()) == digest & 0xFFFFFFFF
@@ -224,7 +224,7 @@ def judged(pytester: pytest.Pytester, python: Path, *arguments: str, toolchain: 
 
 
 def by_night(*values: Any) -> Any:
-    """A case like others that are tried by day."""
+    """A case similar to ones that also run by day."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -283,7 +283,8 @@ def test_another_release_of_nothing_is_refused(pytester: pytest.Pytester) -> Non
 def test_what_a_wrapper_of_python_sets_is_set_in_every_run(
     pytester: pytest.Pytester, tmp_path: Path
 ) -> None:
-    """A Python that turns a check of the cache off is worse than the list says, and fails."""
+    """A Python that disables a check of the cache is worse than the list of deviations allows, so
+    it fails."""
     python = standin(tmp_path)
     lines = python.read_text().splitlines()
     python.write_text("\n".join([lines[0], "export STANDIN_FAULT=narrow-key", *lines[1:]]))
@@ -339,7 +340,7 @@ def test_a_good_cache_passes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     found = verdicts(pytester)
     assert {name: each for name, each in found.items() if each == "pass"} != {}
     told = {name: each for name, each in found.items() if each not in ("pass", "not applicable")}
-    # A network takes the place of another in a cache that has one a number: so has MindSpore's.
+    # In a cache with one slot per number, one network replaces another, as in MindSpore's.
     assert told == {"test_another_network_between_costs_no_compile": "fail"}
 
 
@@ -358,8 +359,8 @@ def test_a_new_fault_of_a_listed_check_fails(
     change: str,
     verdict: str,
 ) -> None:
-    """The list has entries of both checks; for a changed shape it knows wrong outputs, and not
-    that another network's kernel is run without any."""
+    """Both checks have entries in the list. For a changed shape it lists wrong outputs, but not
+    running another network's kernel with no output at all."""
     monkeypatch.setenv("STANDIN_FAULT", fault)
     check = f"test_what_is_changed_is_compiled[{change}]"
     ended = judged(pytester, standin(tmp_path), "--ascend-deviations=mindspore-2.10.0", "-k", check)
@@ -383,7 +384,7 @@ def test_a_fault_is_found(
     check: str,
     harm: str,
 ) -> None:
-    """An admitted limit and a recommendation: what they lead to fails all the same."""
+    """For an admitted limit and a recommendation, the consequences still fail."""
     monkeypatch.setenv("STANDIN_FAULT", fault)
     name = check.partition("[")[0]
     other = standin(tmp_path / "other", mindspore="2.9.0")

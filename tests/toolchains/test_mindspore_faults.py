@@ -1,4 +1,4 @@
-"""Each check that waits, hangs, meets other ranks or another cache is seen to pass and to fail.
+"""Each check that waits, hangs, or meets other ranks or caches passes, and fails with a fault.
 
 The stand-in (``tests/mindspore_standin``) has a cache of kernels, ranks, and these faults.
 """
@@ -151,7 +151,7 @@ def test_a_fault_is_noticed(
     python = standin(tmp_path)
     wanted = (FAULTS | HANGS)[fault][toolchain]
     names = " or ".join(each.replace("[", " and ").rstrip("]") for each in wanted)
-    if any(mark in names for mark in "/."):  # -k takes no such words
+    if any(mark in names for mark in "/."):  # -k does not accept such names
         names = " or ".join(each.partition("[")[0] for each in wanted)
     judged(pytester, python, f"--ascend-mindspore-other={other}", "-k", names, toolchain=toolchain)
     verdict, harm = verdicts(pytester), verdicts(pytester, "harm")

@@ -11,7 +11,7 @@ import pytest
 COMMAND = Path(sys.executable).with_name("ascendcache-op-compiler")
 TWELVE_DIGITS = """\
 #!/bin/sh
-# Names packages as CANN 8 does; everything else is the reference's.
+# Names packages like CANN 8. Everything else is the reference's.
 while getopts p:v:j:o: name; do
     case $name in o) output=$OPTARG ;; p) params=$OPTARG ;; v) soc=$OPTARG ;; esac
 done
@@ -47,9 +47,9 @@ def test_a_command_is_judged_by_its_packages(suite: pytest.Pytester) -> None:
     assert verdicts["static-kernel/mode"] == "not applicable"
 
 
-@pytest.mark.nightly  # test_command_is_judged has the adapter by day
+@pytest.mark.nightly  # test_command_is_judged covers the adapter by day
 def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None:
-    """They are accepted as names; that those of one second collide is a finding of its own."""
+    """They are accepted as names. That two of the same second collide is a separate finding."""
     command = suite.path / "op_compiler"
     command.write_text(TWELVE_DIGITS.format(command=COMMAND))
     command.chmod(0o755)
@@ -68,7 +68,7 @@ def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None
     [
         (
             ["--ascend-op-compiler=nowhere/op_compiler"],
-            "nowhere/op_compiler: '",  # the option that was given, and why not
+            "nowhere/op_compiler: '",  # the option and the reason
         ),
         (["--ascend-op-compiler=a", "--ascend-atc=b"], "does not go with --ascend-atc=b"),
         (

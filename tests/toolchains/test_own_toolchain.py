@@ -1,4 +1,4 @@
-"""The example in ``docs/``: a toolchain of one's own, with a cache of another kind."""
+"""The example in ``docs/``: a user's toolchain with a different kind of cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a real ``atc``: everything about it that a stand-in for an installed toolkit can show."""
+"""Judging a real ``atc``, as far as a stand-in for an installed toolkit can show."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def atc(tmp_path: Path, standin_atc: Path) -> Path:
 
 
 def request_in(root: Path, *operators: OperatorSpec, **changes: object) -> CompileRequest:
-    """A plain compile with directories of its own."""
+    """A plain compile in its own directories."""
     where = {"output": root / "out", "work": root / "work", "home": root / "home"}
     given = {"options": CompileOptions(), "cache_dir": None, **where, **changes}
     return CompileRequest(operators=operators or (ABS,), **given)
@@ -48,7 +48,7 @@ def request_in(root: Path, *operators: OperatorSpec, **changes: object) -> Compi
 def judge(
     pytester: pytest.Pytester, atc: Path, *options: str, files: str = "cache_mode"
 ) -> pytest.RunResult:
-    """A run of some files of the suite on the stand-in, as a process of its own."""
+    """Run some files of the suite on the stand-in, in a separate process."""
     suite = Path(conformance.__file__).parent
     found = [next(suite.glob(f"*/test_{name}.py")) for name in files.split()]
     modules = [f"{conformance.PACKAGE}.{path.parent.name}.{path.stem}" for path in found]
@@ -102,7 +102,7 @@ def test_an_operator_package_of_another_version(atc: Path, tmp_path: Path) -> No
     change = toolchain.stage(Capability.VERSION_STAMP, ABS, tmp_path / "staged")
     shim = Path(change.environment["ASCEND_OPP_PATH"])
     assert (shim / "built-in").resolve() == (atc.parents[1] / "opp/built-in").resolve()
-    assert (shim.parent / "bin/atc").exists()  # a toolkit finds its parts from there
+    assert (shim.parent / "bin/atc").exists()  # a toolkit finds its parts relative to it
     assert (shim / "version.info").read_text() == "Version=7.7.0\nversion_dir=8.0\n"
     change.apply()
     assert (shim / "version.info").read_text() == "Version=7.7.0.1\nversion_dir=8.0\n"
@@ -160,7 +160,7 @@ def test_bad_manners(
 
 
 def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: Path) -> None:
-    """Debug configurations need models, upgrades an operator package of another version."""
+    """Debug configurations need models; upgrades need an operator package of another version."""
     result = judge(
         pytester,
         atc,
@@ -170,7 +170,7 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
         files="debug interruption",
     )
     outcomes = result.parseoutcomes()
-    # The rule on upgrades also cuts them short, for which file operations have to be watched.
+    # The rule on upgrades also interrupts them, which needs recorded file operations.
     watched = find_strace() is not None
     assert outcomes.pop("passed") >= (5 if watched else 3)
     assert outcomes.keys() <= ({"deselected"} if watched else {"deselected", "skipped"})
@@ -205,7 +205,7 @@ def test_checks_by_way_of_models_can_fail(
 def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
     pytester: pytest.Pytester, standin_atc: Path, chips: int, files: str
 ) -> None:
-    """By way of models where that is the only way, and with as many chips as are installed."""
+    """Compiles models where nothing else works, for all installed chips."""
     atc = install_atc(pytester.path / "toolkit", *SOCS[:chips], server=standin_atc)
     options = ("--ascend-strict", "--ascend-report=report.json")
     if files:
@@ -216,7 +216,7 @@ def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
     checks = json.loads((pytester.path / "report.json").read_text())["checks"]
     verdicts = {each["check"]: each["verdict"] for each in checks}
     assert list(verdicts.values()).count("pass") > 20
-    # The server that runs the stand-in does not see what a run mounts for itself.
+    # The server that runs the stand-in does not see mounts that a run makes for itself.
     verdicts.pop(_MOUNTED, None)
     assert {
         name: each for name, each in verdicts.items() if each not in ("pass", "not applicable")
@@ -226,7 +226,7 @@ def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
 def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(
     pytester: pytest.Pytester, atc: Path
 ) -> None:
-    """In one model nothing would tell which of two kernels is whose."""
+    """In one model nothing tells which of two kernels belongs to which node."""
     check = f"{conformance.PACKAGE}.cache_mode.test_texts::test_a_list_in_which_everything_is_odd"
     arguments = ("--ascend-cache", f"--ascend-atc={atc}", "--pyargs", check)
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
@@ -251,7 +251,7 @@ def test_another_chip(pytester: pytest.Pytester, tmp_path: Path, standin_atc: Pa
         "another_soc",
         files="cache_mode_key",
     )
-    result.assert_outcomes(passed=1, skipped=1)  # of the others one is not installed
+    result.assert_outcomes(passed=1, skipped=1)  # one of the other chips is not installed
     report = json.loads((pytester.path / "r.json").read_text())
     assert report["toolchain"]["soc"] == "Ascend310P3"
     assert report["toolchain"]["opp"] == "7.7.0"
@@ -286,7 +286,7 @@ def verdicts(path: Path) -> list[str]:
 def test_a_run_that_was_killed_goes_on(
     pytester: pytest.Pytester, atc: Path, tmp_path: Path
 ) -> None:
-    """The toolchain stands still at its fifth start; then pytest is killed."""
+    """The toolchain is stopped at its fifth start; then pytest is killed."""
     count, pids = tmp_path / "count", tmp_path / "pids"
     wrapper = tmp_path / "atc"
     wrapper.write_text(
@@ -309,7 +309,7 @@ def test_a_run_that_was_killed_goes_on(
     first = verdicts(journal)
     assert first
     with journal.open("a") as file:
-        file.write('{"record": {"rule": "cache-mode/ena')  # power was lost in the middle
+        file.write('{"record": {"rule": "cache-mode/ena')  # a power loss cut the line
     result = pytester.runpytest_subprocess(*options, STORES, DEFAULT, *SUITE)
     decided = verdicts(journal)
     assert decided[: len(first)] == first
@@ -325,7 +325,7 @@ def test_a_run_that_was_killed_goes_on(
     again = pytester.runpytest_subprocess(*options, STORES, DEFAULT, "-n2", *SUITE)
     assert again.ret == pytest.ExitCode.OK
     again.stdout.fnmatch_lines([f"{len(decided)} checks: {len(decided)} pass,*"])
-    assert count.read_text() == started  # nothing was left to do
+    assert count.read_text() == started  # everything was already done
 
 
 def test_a_failure_stays_one(pytester: pytest.Pytester) -> None:

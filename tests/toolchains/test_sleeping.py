@@ -1,4 +1,4 @@
-"""Who waits for ever is told from who works, and from who ends."""
+"""Telling processes that hang from ones that work and ones that end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 
 LONG = 60.0
@@ -15,7 +15,7 @@ LONG = 60.0
 
 def started(tmp_path: Path, script: str) -> Running:
     launcher = ProcessLauncher({"sh": ("/bin/sh", "-c")})
-    return launcher.start("sh", [script], {}, tmp_path, None)
+    return launcher.start(Command("sh", [script], {}, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_who_works_is_waited_for(tmp_path: Path, script: str) -> None:
 
 
 def test_who_sleeps_beside_one_that_works_is_waited_for(tmp_path: Path) -> None:
-    """It waits for what the other compiles, however long that takes on a busy machine."""
+    """It waits for the other process to compile, however long that takes on a busy machine."""
     waits = started(tmp_path, "sleep 3600")
     works = started(tmp_path, "while :; do :; done")
     until = time.monotonic() + 4.0

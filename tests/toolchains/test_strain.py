@@ -1,4 +1,4 @@
-"""How much longer work takes than on free processors."""
+"""How much slower work is than on free processors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_ascendcache.processes.strain import Computed, computed
     [
         (Computed(2.0, 0.0), 1.0),
         (Computed(2.0, 3.0), 2.5),
-        (Computed(2.0, -1.0), 1.0),  # a count that ran over
-        (Computed(0.001, 3.0), 1.0),  # too little to tell
+        (Computed(2.0, -1.0), 1.0),  # an overflowed counter
+        (Computed(0.001, 3.0), 1.0),  # too short to tell
         (Computed(), 1.0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Toolchains: the same files by fork and by process, and getting rid of whatever was started."""
+"""Toolchains: equal files by fork and by process, and ending everything that was started."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SOC_DIRECTORY = "kernel_cache/Ascend910B1"
 
 
 def request_in(root: Path, *operators: OperatorSpec, **changes) -> CompileRequest:
-    """A request with directories of its own below ``root``."""
+    """A request with directories below ``root``."""
     request = CompileRequest(
         operators=operators or (ABS,),
         options=ENABLE,
@@ -69,7 +69,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def status(pid: int) -> str:
-    """The state letter of a process; ``X`` where there is none."""
+    """The state letter of a process; ``X`` if there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -77,7 +77,7 @@ def status(pid: int) -> str:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a killed process is gone; the kernel takes a moment to carry a kill out."""
+    """Whether a killed process is gone. The kernel takes a moment to carry out a kill."""
     return wait_until(lambda: status(pid) in "XZ", 30)
 
 
@@ -95,7 +95,7 @@ def children(parent: int) -> list[int]:
 
 
 def servers() -> set[int]:
-    """Fork servers this process has started."""
+    """The fork servers that this process has started."""
     return {
         pid
         for pid in children(os.getpid())
@@ -112,7 +112,7 @@ def forked():
 
 @pytest.fixture
 def own_fork():
-    """A fork toolchain that a test may break, and its server's process id."""
+    """A fork toolchain that a test may break, and the process id of its server."""
     before = servers()
     toolchain = reference_toolchain("fork", deadline=20)
 
@@ -220,7 +220,7 @@ def test_a_child_does_not_see_what_another_was_given(forked, tmp_path):
     assert (tmp_path / "second/home/atc_data" / SOC_DIRECTORY).is_dir()
 
 
-# A custom operator package is a way to run code in the compiling process.
+# A custom operator package can run code in the compiling process.
 def package(root: Path, code: str) -> dict[str, str]:
     path = root / "custom/op_impl/ai_core/tbe/impl/code.py"
     path.parent.mkdir(parents=True)
@@ -281,12 +281,12 @@ def test_close_leaves_no_process(own_fork, tmp_path):
     (result,) = toolchain.compile_together([request_in(tmp_path)])
     assert result.succeeded
     pids = [server(), *children(server())]
-    assert len(pids) > 1  # spare children wait
+    assert len(pids) > 1  # spare children are waiting
     toolchain.close()
     assert all(is_gone(pid) for pid in pids)
-    toolchain.close()  # closing again is fine
+    toolchain.close()  # closing twice is allowed
     (result,) = toolchain.compile_together([request_in(tmp_path)])
-    assert result.succeeded  # and so is starting again
+    assert result.succeeded  # and so is starting again afterwards
 
 
 def test_nothing_is_started_before_the_first_request():
@@ -329,7 +329,7 @@ def test_spares_that_were_killed_are_noticed(own_fork, tmp_path):
         assert is_gone(pid)
     impatient = reference_with_deadline(toolchain, 5.0)
     results = impatient.compile_together([request_in(tmp_path / str(index)) for index in range(8)])
-    # A request may find such a child before the server has replaced it; it never waits for it.
+    # A request may meet such a child before the server has replaced it; it never waits for it.
     assert {each.returncode for each in results} <= {0, -9}
     assert results[-1].succeeded
 
@@ -376,7 +376,7 @@ def test_run_kernel_errors(forked, model, tmp_path):
     ):
         with pytest.raises(KernelRunError, match=re.escape(said)) as error:
             forked.run_kernel(path, ABS, [values])
-        assert str(error.value).startswith("running Abs(float32[4]) ended with 255: ")
+        assert str(error.value).startswith("running Abs(float32[4]) ended with exit status 255: ")
 
 
 @pytest.mark.parametrize("change", [Capability.KNOWLEDGE_BASE, Capability.TOOLCHAIN_CHANGE])
@@ -527,7 +527,7 @@ def test_started_programs_are_ended_when_a_later_one_cannot_start(scripted, tmp_
     (tmp_path / "broken/out").write_text("in the way")
     with pytest.raises((ToolchainError, OSError)):
         toolchain.compile_together([request_in(tmp_path), request_in(tmp_path / "broken")])
-    written = tmp_path / "work/pid"  # unless it was ended before it could write
+    written = tmp_path / "work/pid"  # unless it was killed before it could write
     assert not written.exists() or status(int(written.read_text() or 0)) == "X"
 
 
@@ -560,7 +560,7 @@ from pathlib import Path
 from pytest_ascendcache.contract import CompileOptions
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import CompileRequest, atc_toolchain
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 root, tensor = Path(sys.argv[1]), TensorDesc.of("float32", 4)
 operators = (OperatorSpec("Abs", (tensor,), (tensor,), name="abs"),)
 where = {"output": root / "out", "work": root / "work", "home": root / "home"}
@@ -571,7 +571,7 @@ atc_toolchain(str(root / "bin/atc"), 600.0).compile_together([request])
 
 @pytest.fixture(params=[signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def ignored(request):
-    """A signal that this test run ignores: under nohup SIGHUP is, behind & SIGINT."""
+    """A signal that this test run ignores, as nohup does with SIGHUP and ``&`` with SIGINT."""
     before = signal.signal(request.param, signal.SIG_IGN)
     yield request.param
     signal.signal(request.param, before)
@@ -723,14 +723,14 @@ def test_kernels_cannot_be_run_with_a_plain_atc(scripted, tmp_path):
 
 
 def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
-    """Both are told to it at once; it is stopped meanwhile, so that they surely are."""
+    """The server is stopped in between, so that it sees both events at once."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", "pytest_ascendcache.reference.forkserver"]
         server = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=[theirs.fileno()])
 
     def ask() -> int:
-        """Have a command started; the descriptor on which the server tells of it."""
+        """Start a command; return the descriptor on which the server reports."""
         request = {
             "program": "atc",
             "argv": ["--version"],
@@ -772,19 +772,19 @@ def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
 
 IGNORED = """
 import pathlib, signal, sys, time
-from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     signal.signal(each, signal.SIG_IGN)
 told = "import signal; print([signal.getsignal(each).name for each in (1, 3)])"
 launcher = ProcessLauncher({"it": (sys.executable, "-c", told)})
-running = launcher.start("it", (), {}, pathlib.Path(), None)
+running = launcher.start(Command("it", (), {}, pathlib.Path()))
 ended = running.wait(time.monotonic() + 60)
 print(ended.returncode, ended.output)
 """
 
 
 def test_what_nohup_ignores_still_ends_a_toolchain(tmp_path: Path) -> None:
-    """nohup, and the background of a shell, ignore signals, which commands would inherit."""
+    """nohup and a shell's background jobs ignore signals, and commands would inherit that."""
     ended = subprocess.run(
         [sys.executable, "-c", IGNORED], cwd=tmp_path, capture_output=True, text=True, check=True
     )

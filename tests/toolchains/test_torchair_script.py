@@ -1,4 +1,4 @@
-"""A user's script of static kernels, judged from what it leaves."""
+"""A user's script of static kernels, judged by what it leaves."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
 
 
 def by_night(*values: str) -> Any:
-    """A case like others that are tried by day."""
+    """A case similar to ones that also run by day."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -109,7 +109,7 @@ def test_scripts_that_do_not(
     verdict: str,
 ) -> None:
     if check == "reads" and find_strace() is None:
-        verdict = "undecided"  # it cannot be told what a card opens
+        verdict = "undecided"  # the files that a card opens cannot be recorded
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
     result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
@@ -118,7 +118,7 @@ def test_scripts_that_do_not(
 def test_checks_take_turns_at_the_operator_package(
     machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two workers would see each other's packages come and go."""
+    """Otherwise two workers would see each other's packages."""
     turns = machine.path / "turns"
     monkeypatch.setenv("STANDIN_TURNS", str(turns))
     chosen = "one_card or (a_failure_leaves and (refuses or broken))"
@@ -144,7 +144,7 @@ def test_who_was_seen_long_enough_is_killed(tmp_path: Path, last: str, code: int
 def test_packages_that_cannot_be_installed_are_no_pass(
     machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing stays installed where nothing was: that is not judged, and an error."""
+    """If nothing is ever installed, there is nothing to judge, which is an error."""
     monkeypatch.setenv("STANDIN_DEFECT", "silent")
     compiler = machine.path / "bin/op_compiler"
     compiler.write_text(compiler.read_text() + "exit 1\n")

@@ -1,23 +1,18 @@
-"""CANN's own cache code, built from its public sources and put behind an atc-compatible command.
+"""CANN's own cache code, built from its public sources and wrapped in a command with ATC's
+interface.
 
-What is CANN's: lookup, store, purge, aging, ``op_cache.ini``, versions, the parsers of debug
-configurations and implementation modes, the assembly of the key. What is ours is listed in
-``docs/cann-source.md``.
+CANN's code does lookup, store, purge, aging, ``op_cache.ini``, versions, the parsing of debug
+configurations and implementation modes, and the assembly of the key. ``docs/cann-source.md`` lists
+what is ours.
 """
 
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
-from pytest_ascendcache.toolchains.cann_cache.toolchain import (
-    CannCache,
-    cann_cache_toolchain,
-    toolchain_of,
-)
+from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
+from pytest_ascendcache.toolchains.cann_cache.toolchain import cann_cache_toolchain
 
 __all__ = [
     "Builder",
-    "CannCache",
     "SourceError",
     "Toolkit",
     "cann_cache_toolchain",
-    "toolchain_of",
 ]

@@ -1,4 +1,4 @@
-"""``python -m pytest_ascendcache.toolchains.cann_cache DIR`` builds, and prints where."""
+"""``python -m pytest_ascendcache.toolchains.cann_cache DIR`` builds a checkout and prints where."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from pytest_ascendcache.toolchains.cann_cache.build import Builder
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
+from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
 
 
 def main() -> int:
-    """Entry point."""
+    """Build the checkout that the arguments name."""
     parser = argparse.ArgumentParser(
         prog="python -m pytest_ascendcache.toolchains.cann_cache",
         description="Builds the cache layer of a checkout of CANN's public repository ge, and "
@@ -19,10 +19,10 @@ def main() -> int:
     )
     parser.add_argument("source", type=Path, metavar="DIR", help="the checkout")
     parser.add_argument("-j", "--jobs", type=int, metavar="N", help="compiles at once")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        toolkit = Builder(jobs=given.jobs, say=lambda text: print(text, file=sys.stderr)).build(
-            given.source
+        toolkit = Builder(jobs=options.jobs, say=lambda text: print(text, file=sys.stderr)).build(
+            options.source
         )
     except SourceError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A checkout becomes a toolkit: the cache layer as a shared object, and an atc around it."""
+"""Builds a toolkit from a checkout: the cache layer as a shared object, and an atc around it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
 from pytest_ascendcache.toolchains.cann_cache.compiler import Compiler, Unit
 from pytest_ascendcache.toolchains.cann_cache.dependencies import Notes
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, python_headers
 
 _TABLES = Path(__file__).parents[2] / "reference" / "opp" / IMPL_MODE
 _LIBRARY = "libop_compile_adapter.so"
-"""The name of CANN's own; versions are looked up beside it."""
+"""CANN's own name for it; versions are looked up next to it."""
 
 _SET_ENV = """\
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -36,10 +35,8 @@ export PATH="$here/bin:$PATH" ASCEND_OPP_PATH="$here/opp"
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A built toolkit, laid out as CANN's: ``bin/atc``, ``lib64``, ``opp``, ``version.info``.
-
-    ``release`` is the release of CANN it was built from; empty where that cannot be told.
-    """
+    """A built toolkit with CANN's layout: ``bin/atc``, ``lib64``, ``opp``, ``version.info``.
+    ``release`` is the CANN release of the sources; empty if unknown."""
 
     root: Path
     version: str
@@ -48,22 +45,18 @@ class Toolkit:
 
     @property
     def atc(self) -> Path:
-        """The command."""
         return self.root / "bin" / "atc"
 
 
 def default_store() -> Path:
-    """Where builds are kept: ``pytest-ascendcache/cann-cache`` in the user's cache directory."""
+    """The directory of builds: ``pytest-ascendcache/cann-cache`` in the user's cache directory."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "pytest-ascendcache" / "cann-cache"
 
 
 def reference_command(name: str) -> str:
-    """A command of the reference, which is a program of its own: its compiler makes the kernels.
-
-    Raises:
-        SourceError: where it is not installed.
-    """
+    """A command of the reference, whose compiler makes the kernels. Raises ``SourceError`` if it is
+    not installed."""
     path = Path(sysconfig.get_path("scripts")) / name
     if not path.is_file():
         raise SourceError(f"[{path}] is missing; install pytest-ascendcache into {sys.prefix}.")
@@ -71,7 +64,8 @@ def reference_command(name: str) -> str:
 
 
 class Builder:
-    """Builds toolkits into ``store``; ``jobs`` compiles run at once; ``say`` hears of progress."""
+    """Builds toolkits in ``store``, with ``jobs`` compilers at the same time. ``say`` receives
+    progress messages."""
 
     def __init__(
         self,
@@ -86,18 +80,15 @@ class Builder:
         self._say = say
 
     def build(self, source: Path) -> Toolkit:
-        """The toolkit of a checkout; at once where it was built before.
-
-        Raises:
-            SourceError: where it cannot be built; nothing half-built is left.
-        """
+        """The toolkit of a checkout. Builds it unless an equal one exists. Raises ``SourceError``
+        if it cannot be built. Nothing half-built is left."""
         checkout = Checkout.open(source, self.plan)
         compiler = Compiler.find(self.plan, self.store / "objects")
         root = self.store / "toolkits" / self._key(checkout, compiler)
         if root.is_dir():
             return Toolkit(root, checkout.version, checkout.commit, checkout.release)
         with self._locked():
-            if not root.is_dir():  # another build may have made it meanwhile
+            if not root.is_dir():  # another process may have built it meanwhile
                 objects = self._objects(checkout, compiler)
                 self._publish(checkout, compiler, objects, root)
             return Toolkit(root, checkout.version, checkout.commit, checkout.release)
@@ -140,7 +131,7 @@ class Builder:
     def _publish(
         self, checkout: Checkout, compiler: Compiler, objects: dict[str, list[Path]], root: Path
     ) -> None:
-        """Lay the toolkit out beside its place, then give it its name."""
+        """Assemble the toolkit in a temporary directory, then rename it."""
         making = Path(tempfile.mkdtemp(prefix="making-", dir=self.store / "toolkits"))
         try:
             for name in ("bin", "lib64", f"opp/{IMPL_MODE}"):
@@ -177,7 +168,7 @@ class Builder:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One build at a time; what an earlier one left when it was killed is removed."""
+        """Allow one build at a time, and remove what a killed build left."""
         try:
             for name in ("objects", "toolkits", "kernels"):
                 (self.store / name).mkdir(parents=True, exist_ok=True)

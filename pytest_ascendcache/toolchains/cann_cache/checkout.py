@@ -1,11 +1,10 @@
-"""A checkout of CANN's public repository ``ge``: whether it fits, and which one it is.
+"""A checkout of CANN's public repository ``ge``: whether it can be built, and which release it is.
 
 Source: facts ``building-real-parts`` section 1.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -14,16 +13,15 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract.editions import version_key
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, digest_of
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
-"""What makes a directory a checkout of ``ge``, in every public release."""
+"""The directory by which a checkout of ``ge`` is recognised, in every public release."""
 _STATEMENTS = (
     ("version.cmake", re.compile(r'set_(?:cann_)?package\([^)]*VERSION\s+"([^"]+)"')),
     ("version.info", re.compile(r"^Version=(.+)$", re.MULTILINE)),
 )
-"""Where releases say which one they are: newer ones in the first, older ones in the second."""
+"""Where a release states its version: newer ones in the first file, older ones in the second."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +33,15 @@ class Checkout:
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Checkout:
-        """Look whether all that is compiled is there.
-
-        Raises:
-            SourceError: naming the first file that is missing.
-        """
+        """Check that all files to compile exist. Raises ``SourceError``, which names the first
+        missing file."""
         if not root.is_dir():
             raise SourceError(
-                f"[{root}] is no directory; name a checkout of CANN's public repository ge."
+                f"[{root}] is not a directory; name a checkout of CANN's public repository ge."
             )
         if not (root / _MARK).is_dir():
             raise SourceError(
-                f"[{root}] is no checkout of CANN's public repository ge: it has no {_MARK}/; "
+                f"[{root}] is not a checkout of CANN's public repository ge: it has no {_MARK}/; "
                 "name the directory that git clone made."
             )
         for group in plan.groups:
@@ -60,7 +55,7 @@ class Checkout:
 
     @cached_property
     def commit(self) -> str:
-        """The commit, 40 hexadecimal digits; empty where that cannot be told."""
+        """The commit, 40 hexadecimal digits; empty if unknown."""
         return self._git("rev-parse", "HEAD")
 
     @cached_property
@@ -70,8 +65,8 @@ class Checkout:
 
     @cached_property
     def version(self) -> str:
-        """A tag, else the commit, else the digest of the files; with ``+changes`` where files
-        differ from it."""
+        """The tag, or else the commit, with ``+changes`` if files differ from it, or else the
+        files' digest."""
         if not self.commit:
             return f"files {self.digest[:12]}"
         tag = self._git("describe", "--tags", "--exact-match")
@@ -79,8 +74,8 @@ class Checkout:
 
     @cached_property
     def release(self) -> str:
-        """The release of CANN it is of: that of its tag, else what its files say, else the last
-        tag before it; empty where nothing says."""
+        """The CANN release: from the tag, or else from the files, or else the last tag before the
+        commit. Empty if unknown."""
         if version_key(self.version) is not None:
             return self.version
         for name, statement in _STATEMENTS:
@@ -93,22 +88,15 @@ class Checkout:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of every file that a compile can see, by name and contents."""
-        whole = hashlib.sha256()
-        for path in sorted(self._files()):
-            whole.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
-            whole.update(hashlib.sha256(path.read_bytes()).digest())
-        return whole.hexdigest()
-
-    def _files(self) -> set[Path]:
-        found = {self.root / each for group in self.plan.groups for each in group.sources}
+        """SHA-256 of the names and contents of every file that a compile can read."""
+        files = {self.root / each for group in self.plan.groups for each in group.sources}
         for group in self.plan.groups:
             for directory in group.includes:
-                found.update(each for each in (self.root / directory).rglob("*") if each.is_file())
-        return found
+                files.update(each for each in (self.root / directory).rglob("*") if each.is_file())
+        return digest_of(self.root, files)
 
     def _git(self, *arguments: str) -> str:
-        """What git answers about exactly this directory; empty where it does not."""
+        """What git prints about exactly this directory; empty if it fails."""
         git = shutil.which("git")
         if git is None or not (self.root / ".git").exists():
             return ""

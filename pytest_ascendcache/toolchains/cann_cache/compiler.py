@@ -1,8 +1,8 @@
-"""One source file to one object file, kept by everything it is compiled from.
+"""Compiles one source to one object, and keeps objects by everything they are compiled from.
 
-The key of an object is its preprocessed text: what it includes, the system's headers too, is in it,
-so nothing stale is ever taken, releases share what is equal, and a mutant costs one compile. Which
-files were read is noted beside it: while none of them changes, nothing is preprocessed either.
+The key of an object is its preprocessed text, which contains every include, system headers too. So
+no stale object is ever used, releases share equal objects, and a mutant costs one compile. The
+files that were read are recorded too: while none of them changes, nothing is preprocessed again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.toolchains.cann_cache.dependencies import Notes, digest, prerequisites
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, python_headers
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One source to be compiled. ``shown`` is how messages name it."""
+    """One source to compile. ``shown`` is its name in messages."""
 
     path: Path
     includes: tuple[Path, ...]
@@ -34,7 +33,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler, and the directory its objects are kept in."""
+    """A C++ compiler, and the directory of its objects."""
 
     program: str
     plan: Plan
@@ -42,17 +41,14 @@ class Compiler:
 
     @classmethod
     def find(cls, plan: Plan, objects: Path) -> Compiler:
-        """The compiler ``CXX`` names, else g++ or clang++.
-
-        Raises:
-            SourceError: with everything that is missing.
-        """
+        """The compiler that ``CXX`` names, or else g++ or clang++. Raises ``SourceError``, which
+        lists everything that is missing."""
         named = os.environ.get("CXX")
         program = next(
             filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), ""
         )
         if not program:
-            missing = f"CXX names '{named}', which is no program" if named else "no C++ compiler"
+            missing = f"CXX names '{named}', which is not a program" if named else "no C++ compiler"
             raise SourceError(f"{missing}; install g++ 9 or newer (Debian: apt install g++).")
         compiler = cls(program, plan, objects)
         lacking = compiler._lacking_headers()
@@ -66,16 +62,13 @@ class Compiler:
 
     @cached_property
     def identity(self) -> str:
-        """The compiler's own words about its version."""
+        """The first line the compiler prints about its version."""
         return self._run(["--version"], Path("/")).stdout.splitlines()[0]
 
     def object(self, unit: Unit, root: Path, notes: Notes) -> Path:
-        """The object of a source; compiled only if there is none of the same text, which is not
-        even looked at where ``notes`` say that nothing changed.
-
-        Raises:
-            SourceError: for a compile error, naming file and line.
-        """
+        """The object of a source. It is compiled only if no object of the same text exists; if
+        ``notes`` show that no file changed, it is not even preprocessed. Raises ``SourceError`` for
+        a compile error, with file and line."""
         includes = [f"-I{_relative(each, root)}" for each in unit.includes]
         command = [*self.plan.flags, *includes, "-E", _relative(unit.path, root)]
         noted = notes.find([self.identity, *command])
@@ -94,11 +87,7 @@ class Compiler:
         return kept
 
     def link(self, objects: Sequence[Path], output: Path, *more: str) -> None:
-        """Link objects.
-
-        Raises:
-            SourceError: naming the first symbol that is missing.
-        """
+        """Link objects. Raises ``SourceError``, which names the first missing symbol."""
         arguments = [*map(str, objects), "-o", str(output), *more, *self.plan.link]
         ended = self._run(arguments, self.plan.native)
         if ended.returncode == 0:
@@ -150,10 +139,10 @@ class Compiler:
 
 
 def _relative(path: Path, root: Path) -> str:
-    """Below the checkout without its place, so that equal files have equal text."""
+    """A path without the checkout's location, so that equal files have equal text."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def _last(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "it printed nothing"

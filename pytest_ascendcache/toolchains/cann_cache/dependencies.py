@@ -1,7 +1,7 @@
-"""Which files a source was preprocessed from, noted so that it need not be done again.
+"""Records which files a source was preprocessed from, so that it need not be preprocessed again.
 
-A note counts while every file it names is as it was, and no name came or went where headers are
-looked for.
+A note is valid while no file it names has changed, and no file was added to or removed from the
+include directories.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def digest(*parts: str) -> str:
 
 
 def prerequisites(rule: str) -> list[str]:
-    """The files that a rule for ``make`` names, as ``-MD`` writes it."""
+    """The files in a rule for ``make``, as ``-MD`` writes it."""
     names = _NAME.findall(rule.replace("\\\n", " ").partition(":")[2])
     return [re.sub(r"\\(.)", r"\1", each).replace("$$", "$") for each in names]
 
 
 class Notes:
-    """The notes of one build of the checkout ``root``, in ``directory``. During a build a file is
-    read once."""
+    """The notes of one build of the checkout ``root``, in ``directory``. Each file is read once per
+    build."""
 
     def __init__(self, directory: Path, root: Path, plan: Plan) -> None:
         self._directory, self._root, self._plan = directory, root, plan
@@ -41,26 +41,24 @@ class Notes:
         self._digests: dict[str, str] = {}
 
     def find(self, command: Iterable[str]) -> str:
-        """The name of the object that this command led to; empty where files changed since."""
+        """The name of the object this command produced; empty if a file has changed since."""
         try:
             noted = json.loads(self._path(command).read_text(encoding="utf-8"))
             same = all(self._digest(name) == was for name, was in noted["read"].items())
             return str(noted["object"]) if same else ""
         except (OSError, ValueError, KeyError):
-            return ""  # none was written yet, or a file is gone
+            return ""  # there is no note yet, or a file is gone
 
     def write(self, command: Iterable[str], name: str, read: Iterable[str], since: int) -> None:
-        """Note that a command read these files and led to the object ``name``.
-
-        Nothing is noted where one of them changed at ``since`` (nanoseconds of the epoch) or later:
-        the command may have read it as it was before.
-        """
+        """Record that a command read these files and produced the object ``name``. Nothing is
+        recorded if one of them changed at ``since`` (nanoseconds of the epoch) or later: the
+        command may have read the earlier contents."""
         try:
             if any((self._root / each).stat().st_ctime_ns >= since for each in read):
                 return
             noted = {"object": name, "read": {each: self._digest(each) for each in read}}
         except OSError:
-            return  # a file is gone meanwhile
+            return  # a file was removed meanwhile
         path = self._path(command)
         temporary = path.with_name(f"{path.stem}.{secrets.token_hex(4)}.tmp")
         temporary.write_text(json.dumps(noted), encoding="utf-8")

@@ -1,75 +1,42 @@
-"""The toolchain ``cann-cache``: what was built of a checkout, behind ATC's interface."""
+"""The toolchain ``cann-cache``: a built checkout behind ATC's interface."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
-from pytest_ascendcache.faults import Strace, find_strace
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.faults import Strace
+from pytest_ascendcache.processes.launch import Launcher
+from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
 
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
-"""Chips the suite compiles for beside the one under test."""
+"""Chips the suite compiles for besides the one under test."""
 
 _RUN = "run"
 """The program that runs a kernel."""
 
 
-@dataclass(frozen=True)
-class CannLauncher:
-    """Starts every process of the command afresh, and lets ``kernels`` start those that run
-    kernels: loading LLVM for each takes much longer than to run most of them."""
-
-    commands: ProcessLauncher
-    kernels: Launcher
-
-    def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """See :class:`Launcher`."""
-        return self.commands.argv(program, arguments)
-
-    def start(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        work: Path,
-        umask: int | None,
-    ) -> Running:
-        """See :class:`Launcher`."""
-        launcher = self.kernels if program == _RUN else self.commands
-        return launcher.start(program, arguments, environment, work, umask)
-
-    def close(self) -> None:
-        """See :class:`Launcher`."""
-        self.kernels.close()
-        self.commands.close()
-
-
 class CannCache(InstalledAtc):
-    """CANN's cache layer, its parsers and its key, in a command of our own."""
+    """CANN's cache layer, parsers and key in a command of our own."""
 
     keeps_logs = False
     toolkit: Toolkit
 
     @property
     def details(self) -> Mapping[str, str]:
-        """See :class:`Toolchain`."""
         return {**super().details, "commit": self.toolkit.commit or "unknown"}
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, str]]:
-        """See :class:`Toolchain`."""
         return {CANN: {"ge": self.toolkit.release}}
 
     @property
     def installed_socs(self) -> frozenset[str]:
-        """See :class:`Toolchain`."""
         return _SOCS
 
 
@@ -80,19 +47,15 @@ def cann_cache_toolchain(
     say: Callable[[str], None] = lambda _: None,
     kernels: Launcher | None = None,
 ) -> CannCache:
-    """Build a checkout and put it behind the protocol; ``kernels`` starts what runs kernels, if
-    that is not to be a fresh process each time.
-
-    Raises:
-        SourceError: where it cannot be built.
-    """
+    """Build a checkout and wrap it. ``kernels`` starts the processes that run kernels, by default
+    fresh ones. Raises ``SourceError`` if it cannot be built."""
     return toolchain_of(Builder(say=say).build(source), deadline, soc, kernels)
 
 
 def toolchain_of(
     toolkit: Toolkit, deadline: float, soc: str | None = None, kernels: Launcher | None = None
 ) -> CannCache:
-    """A built toolkit behind the protocol."""
+    """The toolchain of a built toolkit."""
     opp = toolkit.root / "opp"
     installation = Installation(toolkit.atc, opp)
     programs = {"atc": (str(toolkit.atc),), _RUN: (reference_command("ascendcache-run"),)}
@@ -105,12 +68,9 @@ def toolchain_of(
         Capability.RUN_KERNELS,
         Capability.VERSION_STAMP,
     }
-    strace = find_strace()
-    if strace is not None:
-        programs["strace"] = (strace,)
+    launcher, has_strace = with_strace(programs)
+    if has_strace:
         capabilities.add(Capability.FAULT_POINTS)
-    commands = ProcessLauncher(programs)
-    launcher = CannLauncher(commands, kernels or commands)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     made = CannCache(
         name="cann-cache",
@@ -120,9 +80,10 @@ def toolchain_of(
         deadline=deadline,
         base_environment={**environment, "ASCEND_OPP_PATH": str(opp)},
         impl_mode_directory=installation.tables,
-        fault_route=None if strace is None else Strace(launcher.argv),
+        fault_route=Strace(launcher.argv) if has_strace else None,
     )
     made.installation = installation
     made.toolkit = toolkit
     made.soc = soc or DEFAULT_SOC
+    made.runner = kernels  # loading LLVM for each kernel takes much longer than running most
     return made

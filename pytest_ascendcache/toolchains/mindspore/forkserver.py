@@ -1,12 +1,12 @@
-"""Starts scripts by fork from a Python that has imported MindSpore: a tenth of the time.
+"""Starts scripts by fork from a Python that has imported MindSpore, in a tenth of the time.
 
-A program of the wheel's own Python (3.9 or newer) and of nothing else. It speaks the protocol of
-``processes.forked``: each request arrives as four descriptors, a JSON file that says what to run,
-standard output, standard error, and a pipe that is told the child's process id and then its wait
-status. Nothing but the import is shared: no context is set and no cache is looked at before the
-fork, and the child ends as every Python does. Of what MindSpore reads while it is imported, the
-entry script is the child's (``_enter``); how it logs is the server's, so requests about that have
-processes of their own.
+This is a program of the wheel's Python (3.9 or newer) and imports nothing else. It speaks the
+protocol of ``processes.forked``: each request arrives as four descriptors, namely a JSON file with
+the request, standard output, standard error, and a pipe on which the server reports the child's
+process id and then its wait status. Only the import is shared: before the fork no context is set
+and no cache is read, and the child ends like any Python. Of what MindSpore reads while it is
+imported, only the entry script is replaced in the child (``_enter``). The logging configuration
+stays the server's, so scripts that change it need a process of their own.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ import sys
 from pathlib import Path
 
 GIVEN = "ASCENDCACHE_GIVEN"
-"""Names of the variables the server was started with, joined by commas: what else it has was put
-there by a wrapper around its Python, and is every child's too."""
+"""Names of the variables the server was started with, joined by commas. Any other variable was
+added by a wrapper around its Python, and every child gets it too."""
 
 ENTRY, ENTRY_MODULES = "entry_script_path", ("mindspore.graph.api", "mindspore.common.api")
-"""Where MindSpore (2.8.0 to 2.10.0) notes the entry script; a release that notes it elsewhere is
+"""Where MindSpore (2.8.0 to 2.10.0) stores the entry script. Releases that store it elsewhere are
 not forked."""
 
 
 def main() -> None:
-    """Serve the socket whose descriptor is the last argument; returns in children only."""
-    given = {GIVEN, "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE", *os.environ[GIVEN].split(",")}
-    own = {name: value for name, value in os.environ.items() if name not in given}
+    """Serve the socket whose descriptor is the last argument. Returns in children only."""
+    ours = {GIVEN, "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE", *os.environ[GIVEN].split(",")}
+    from_wrapper = {name: value for name, value in os.environ.items() if name not in ours}
     before = dict(os.environ)
-    importlib.import_module("mindspore")  # what children need not import
+    importlib.import_module("mindspore")  # children need not import it again
     _quicken_builds()
 
     exported = {name: value for name, value in os.environ.items() if name not in before}
-    # A collection in a child would copy every page of the parent's objects.
+    # A garbage collection in a child would copy every page of the parent's objects.
     gc.collect()
     gc.freeze()
     requests = socket.socket(fileno=int(sys.argv[-1]))
     request = _serve(requests)
     os.environ.clear()
-    os.environ.update({**exported, **request["environ"], **own})
+    os.environ.update({**exported, **request["environ"], **from_wrapper})
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])
@@ -73,25 +73,24 @@ package._extends = bare("mindspore._extends", package.__path__)
 sys.argv = sys.argv[1:]
 runpy.run_path(program, run_name="__main__")
 """
-"""What MindSpore starts in the place of its Python for every build of kernels: the same program
-of its own, in the same place among the processes, but for the import of all of MindSpore, which
-that program does not use."""
+"""Replaces the Python that MindSpore starts for every build of kernels. It runs the same program,
+with the same parent, but without importing all of MindSpore, which that program does not use."""
 
 _PATIENCE = 60.0
 
 
 def _quicken_builds() -> None:
-    """Have builds of kernels begin at once; where that does not work they begin as ever."""
+    """Make builds of kernels start at once. If that fails, they start as usual."""
     try:
         server = importlib.util.find_spec("mindspore._extends.remote.kernel_build_server_akg")
         executor = importlib.import_module("mindspore.common.api")._cell_graph_executor
-        written = os.memfd_create("builder")  # no file is left behind, however this ends
+        written = os.memfd_create("builder")  # leaves no file behind
         os.write(written, BUILDER.format(python=sys.executable).encode())
-        # What is open for writing cannot be run.
+        # A file that is open for writing cannot be executed.
         memory = os.open(f"/proc/self/fd/{written}", os.O_RDONLY | os.O_CLOEXEC)
         os.close(written)
         builder = f"/proc/{os.getpid()}/fd/{memory}"
-        # It has nothing to read, and so ends.
+        # It has nothing to read, so it ends.
         command = [builder, str(server and server.origin), "0", "1"]
         devnull = subprocess.DEVNULL
         subprocess.run(command, stdin=devnull, stdout=devnull, check=True, timeout=_PATIENCE)
@@ -101,7 +100,8 @@ def _quicken_builds() -> None:
 
 
 def _enter(script: str) -> None:
-    """Make a script the entry script: of this Python, and of MindSpore, whose key it is."""
+    """Make a script the entry script of this Python and of MindSpore, whose cache key contains
+    it."""
     sys.path[0] = str(Path(script).parent)
     for name in ENTRY_MODULES:
         module = sys.modules.get(name)
@@ -112,12 +112,13 @@ def _enter(script: str) -> None:
 
 
 def _serve(requests: socket.socket) -> dict:  # type: ignore[type-arg] # Python 3.9, no typing yet
-    """Fork a child for every request until the socket closes; returns in a child, its request."""
+    """Fork a child for every request until the socket closes. Returns in a child, with its
+    request."""
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the test run alone
     running: dict[int, int] = {}
     poll = select.poll()
     poll.register(requests, select.POLLIN)
@@ -125,7 +126,7 @@ def _serve(requests: socket.socket) -> dict:  # type: ignore[type-arg] # Python 
     while True:
         ready = [descriptor for descriptor, _ in poll.poll()]
         for gone in set(ready) - {wakeup_read, requests.fileno()}:
-            poll.unregister(gone)  # who asked for this child was killed
+            poll.unregister(gone)  # the process that asked for this child was killed
             _end([child for child, status in running.items() if status == gone])
         if requests.fileno() in ready:
             message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
@@ -137,18 +138,18 @@ def _serve(requests: socket.socket) -> dict:  # type: ignore[type-arg] # Python 
                 return _become(descriptors, [requests.fileno(), wakeup_read, *running.values()])
             *passed, status = descriptors
             running[child] = status
-            poll.register(status, 0)  # only that the other end is closed, which is always told
+            poll.register(status, 0)  # poll always reports when the other end closes
             _tell(status, child)
             for each in passed:
                 os.close(each)
         if wakeup_read in ready:
-            # Last, for it closes descriptors, which the events above are told by.
+            # Last, because it closes descriptors that identify the events above.
             os.read(wakeup_read, 4096)
             _reap(running, poll)
 
 
 def _become(descriptors: list[int], theirs: list[int]) -> dict:  # type: ignore[type-arg] # 3.9
-    """Lead a session, take the given output, let go of the server's; returns the request."""
+    """Start a session, redirect output, close the server's descriptors. Returns the request."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
@@ -160,7 +161,7 @@ def _become(descriptors: list[int], theirs: list[int]) -> dict:  # type: ignore[
         request: dict = json.load(file)  # type: ignore[type-arg] # 3.9
     os.dup2(output, 1)
     os.dup2(errors, 2)
-    # Others may be MindSpore's own.
+    # Other open descriptors may belong to MindSpore.
     for each in (*descriptors, *theirs):
         os.close(each)
     return request

@@ -1,15 +1,14 @@
-"""Several ranks through ``msrun``, MindSpore's own launcher: one process that starts the others."""
+"""Several ranks started by ``msrun``, MindSpore's own launcher."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 
 _SETTLED, _UNSETTLED = 1.0, 10.0
-"""Seconds a gang sleeps that waits for something, and how long that is waited for."""
+"""A gang that sleeps for 1 second is waiting; after 10 seconds nobody waits for that any longer."""
 
 
 @dataclass(frozen=True)
 class Gang:
-    """Ranks that were started together. They have to be waited for."""
+    """Ranks that were started together. They must be waited for."""
 
     request: TrainRequest
     size: int
@@ -33,34 +32,31 @@ class Gang:
     deadline: float
 
     def kill(self) -> None:
-        """``kill -9`` all of them now."""
         self.running.kill()
 
     def settles(self) -> None:
-        """Come back once every rank sleeps, or the gang ended; not much later where it does
-        neither."""
+        """Wait until every rank sleeps or the gang has ended, but not much longer than
+        :data:`_UNSETTLED`."""
         ends_or_sleeps(self.running, _SETTLED, _UNSETTLED)
 
     def said(self, lost: int) -> str:
-        """What everybody but the rank ``lost`` said: the launcher, the scheduler, other ranks."""
         logs = self.request.directory / "logs"
         others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
-        return "\n".join(_words(logs / f"{name}.log") for name in ("msrun", "scheduler", *others))
+        return "\n".join(
+            _log_text(logs / f"{name}.log") for name in ("msrun", "scheduler", *others)
+        )
 
     @property
     def sums(self) -> list[NDArray[Any] | None]:
-        """What each rank got for the sum of all ranks' first outputs."""
         return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
 
     def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:
         return read_outputs(self.request.directory / f"outputs-{rank}.npz")
 
     def wait(self, deadline: float | None = None) -> list[TrainResult]:
-        """How each rank ended; all are killed once they had ``deadline`` seconds, asleep or on a
-        processor.
-
-        The exit status is that of ``msrun``, which tells no rank's own.
-        """
+        """Wait for the ranks to end; kill all of them after ``deadline`` seconds in which they
+        slept or had a processor. The exit status is that of ``msrun``, which does not tell those of
+        the ranks."""
         patience = self.deadline if deadline is None else deadline
         asleep = ends_or_sleeps(self.running, math.inf, patience)
         ended = self.running.wait(time.monotonic())
@@ -80,48 +76,16 @@ class Gang:
                 argv=self.argv,
                 returncode=ended.returncode,
                 deadline=patience,
-                output=_words(directory / f"logs/worker_{rank}.log") or ended.output,
-                outputs=_without_sum(self._outputs(rank)),
+                output=_log_text(directory / f"logs/worker_{rank}.log") or ended.output,
+                outputs=outputs and {name: each for name, each in outputs.items() if name != SUM},
                 left_behind=ended.left_behind,
                 asleep=asleep / self.size,
             )
-            for rank in range(self.size)
+            for rank, outputs in enumerate(map(self._outputs, range(self.size)))
         ]
 
 
-def start_gang(
-    launcher: Launcher,
-    request: TrainRequest,
-    environment: Mapping[str, str],
-    settings: Path,
-    size: int,
-    port: int,
-    deadline: float,
-) -> Gang:
-    """Start ``msrun``, which starts a scheduler and the ranks; they have ``deadline`` seconds.
-
-    Raises:
-        ToolchainError: where it cannot be started.
-    """
-    arguments = [
-        f"--worker_num={size}",
-        f"--local_worker_num={size}",
-        "--master_addr=127.0.0.1",
-        f"--master_port={port}",
-        f"--log_dir={request.directory / 'logs'}",
-        "--join=True",
-        str(settings.parent / "network.py"),
-        str(settings),
-    ]
-    running = launcher.start("msrun", arguments, environment, request.work, None)
-    return Gang(request, size, launcher.argv("msrun", arguments), running, deadline)
-
-
-def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:
-    return outputs and {name: each for name, each in outputs.items() if name != SUM}
-
-
-def _words(log: Path) -> str:
+def _log_text(log: Path) -> str:
     try:
         return log.read_text(encoding="utf-8", errors="replace")[-16_384:]
     except OSError:

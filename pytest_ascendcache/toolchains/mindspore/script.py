@@ -1,8 +1,8 @@
-"""The script a MindSpore user would write for a network, generated from the network.
+"""Generates the script a MindSpore user would write for a network.
 
-What operators there are and how they are joined is the script's text; attributes, shapes, types
-and data come from a file beside it, as hyperparameters come from a configuration. That is what
-makes the difference to a cache whose key is the script.
+The operators and their connections are the script's text. Attributes, shapes, types and data come
+from a file next to it, as hyperparameters come from a configuration file. The difference matters to
+a cache whose key is the script.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.toolchains.training import Script
 
 SUM = "reduced"
-"""The name of the output that has the sum of all ranks' first outputs."""
+"""The name of the output with the sum of all ranks' first outputs."""
 
 _EXPRESSIONS = {
     "Abs": "ops.abs({0})",
@@ -36,7 +36,7 @@ _EXPRESSIONS = {
     "Tanh": "ops.tanh({0})",
 }
 _CELLS = {"LeakyRelu": 'nn.LeakyReLU(attributes[{0}].get("negative_slope", 0.0))'}
-"""Operators that are objects of their own, made of the attributes in the settings."""
+"""Operators that are objects, created with the attributes from the settings."""
 
 _IMPORTS = "import mindspore as ms\nfrom mindspore import Tensor, nn, ops\n"
 
@@ -111,13 +111,9 @@ if __name__ == "__main__":
 def network_script(
     networks: Sequence[Network], style: Script, gang: bool = False
 ) -> dict[str, str]:
-    """The files of a script by name; ``network.py`` is the one to start.
-
-    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``.
-
-    Raises:
-        ToolchainError: for an operator that is not known here.
-    """
+    """The files of a script by name. ``network.py`` is the one to start. The ranks of a ``gang``
+    add up the first output of each network with ``AllReduce``. Raises ``ToolchainError`` for an
+    operator type that has no expression here."""
     names = [f"Network{number}" for number in range(len(networks))]
     code = "\n\n".join(
         _cell(name, each, gang, style.dropout) for name, each in zip(names, networks, strict=True)
@@ -135,7 +131,8 @@ def network_script(
 
 
 def _cell(name: str, network: Network, gang: bool, dropout: bool) -> str:
-    """One network as a class. Tensors are numbered, so that names decide nothing."""
+    """One network as a class. Tensors are numbered, so that their names do not influence the cache
+    key."""
     tensors = {each: f"t{number}" for number, each in enumerate(network.tensors)}
     cells = [
         f"        self.operator{number} = {_CELLS[node.operator.type].format(number)}"
@@ -177,13 +174,13 @@ def _expression(network: Network, node: Node, tensors: dict[str, str]) -> str:
 
 
 def input_names(network: Network) -> list[str]:
-    """The tensors no operator gives: the arguments of ``construct``."""
-    given = {name for node in network.nodes for name in node.outputs}
-    return [name for name in network.tensors if name not in given]
+    """The tensors that no operator produces: the arguments of ``construct``."""
+    produced = {name for node in network.nodes for name in node.outputs}
+    return [name for name in network.tensors if name not in produced]
 
 
 def network_settings(network: Network, data: Path, gang: bool = False) -> dict[str, Any]:
-    """What the script reads of one network; its arrays are written to ``data``."""
+    """What the script reads about one network. The arrays are written to ``data``."""
     import numpy
 
     constants: Any = network_constants(network)

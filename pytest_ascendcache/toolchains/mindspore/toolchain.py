@@ -1,5 +1,5 @@
-"""The two toolchains. Every build is a process of the wheel's own Python; nothing of MindSpore
-is imported here.
+"""The two MindSpore toolchains. Every build is a process of the wheel's Python; nothing of
+MindSpore is imported here.
 
 Source: facts ``mindspore-incremental`` sections 2 and 3.
 """
@@ -16,32 +16,33 @@ from pathlib import Path
 from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import Phase
-from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace, find_strace
+from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.processes.launch import Command, Launcher
+from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.mindspore import forkserver
-from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
+from pytest_ascendcache.toolchains.mindspore.gang import Gang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
 
 OPERATOR_CACHE = "mindspore-operator-cache"
-"""The toolchain of graph kernels; the other is that of compiled networks."""
+"""The toolchain of graph kernels. The other one is that of compiled networks."""
 
 _COUNTER = re.compile(r"Total Akg kernel number is \d+, (\d+) of them need to be compiled")
 _HIT = "Use the compilation cache and execute the backend actions only"
 
 
 class MindSporeToolchain(BaseToolchain):
-    """A MindSpore release that runs networks on the CPU and keeps what it compiled.
+    """A MindSpore release that runs networks on the CPU and caches what it compiled.
 
-    It compiles no single operators; its graph kernels (``mindspore-operator-cache``) and its
-    compiled networks (``mindspore-graph-cache``) are what is reused. ``unusable`` says why it
-    cannot be run here, with the command that helps; it is empty where it can. ``start`` says
-    whether scripts are forked from a Python that has imported MindSpore, or processes from
-    nothing; ``other`` is the wheel of another release.
+    It compiles no single operators. What is reused are graph kernels (``mindspore-operator-cache``)
+    or compiled networks (``mindspore-graph-cache``). ``unusable`` says why it cannot be run here,
+    with the command that helps; empty if it can. A ``start`` of "fork" forks scripts from a Python
+    that has imported MindSpore; otherwise each is a new process. ``other`` is the wheel of another
+    release.
     """
 
     def __init__(
@@ -63,20 +64,17 @@ class MindSporeToolchain(BaseToolchain):
         self.network_layout = AKG_KERNEL_META if self.graph_kernel else GRAPH_CACHE
         self.deadline = deadline
         self._caches: set[Path] = set()
-        strace = find_strace()
-        programs: dict[str, tuple[str, ...]] = {"python": (str(wheel.python),)}
-        programs["msrun"] = (str(wheel.python), str(wheel.python.parent / "msrun"))
-        if strace is not None:
-            programs["strace"] = (strace,)
-        self.launcher = ProcessLauncher(programs)
+        python = str(wheel.python)
+        self.launcher, has_strace = with_strace(
+            {"python": (python,), "msrun": (python, str(wheel.python.parent / "msrun"))}
+        )
         forks = start == "fork" and wheel.forks and not self.unusable
         self._forks = self._fork_launcher() if forks else None
-        # A file system that may only be read has not been tried on it.
+        # A read-only file system has not been tried with MindSpore.
         route = Strace(self.launcher.argv, SINGLE_CALLS, most_states=_STATES)
-        self._route = None if strace is None else route
-        self._python = wheel.python
+        self._route = route if has_strace else None
         offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
-        if strace is not None:
+        if has_strace:
             offered.add(Capability.FAULT_POINTS)
         if other is not None:
             offered.add(Capability.VERSION_STAMP)
@@ -84,18 +82,14 @@ class MindSporeToolchain(BaseToolchain):
 
     @property
     def details(self) -> Mapping[str, str]:
-        """See :class:`Toolchain`."""
         other = self._other.version if self._other is not None else ""
-        given = {"notice": self._notice, "other_release": other}
-        return {name: value for name, value in given.items() if value}
+        details = {"notice": self._notice, "other_release": other}
+        return {name: value for name, value in details.items() if value}
 
     @property
     def other_release(self) -> MindSporeToolchain:
-        """The other release, for caches that one of them writes and the other finds.
-
-        Raises:
-            ToolchainError: where none was named, or it cannot be run.
-        """
+        """The other release, for caches that one of them writes and the other finds. Raises
+        ``ToolchainError`` if no other release was named, or it cannot be run."""
         if self._other is None:
             raise ToolchainError(f"{self.name}: {Capability.VERSION_STAMP.lacking}.")
         if self._others is None:
@@ -103,7 +97,6 @@ class MindSporeToolchain(BaseToolchain):
         return self._others
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        """See :class:`Toolchain`."""
         argument = self.prepare(request)
         program, arguments = "python", [str(argument.parent / "network.py"), str(argument)]
         if request.plan is not None:
@@ -112,11 +105,13 @@ class MindSporeToolchain(BaseToolchain):
         launcher: Launcher = self.launcher
         if self._forks is not None and request.plan is None and not request.script.fresh:
             launcher = self._forks
-        running = launcher.start(program, arguments, environment, request.work, request.umask)
+        running = launcher.start(
+            Command(program, arguments, environment, request.work, request.umask)
+        )
         argv = launcher.argv(program, arguments)
         logs = request.directory / "logs"
         return RankProcess(
-            self._told(request),
+            self._repeatable(request),
             argv,
             running,
             self.deadline,
@@ -125,24 +120,34 @@ class MindSporeToolchain(BaseToolchain):
         )
 
     def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
-        """Start ``size`` ranks of one network through ``msrun``; they add up their first output.
-
-        Raises:
-            ToolchainError: where it cannot be started.
-        """
+        """Start ``size`` ranks of one network through ``msrun``. They add up their first outputs.
+        Raises ``ToolchainError`` if it cannot be started."""
         settings = self.prepare(request, gang=True)
-        told = self._told(request)
-        environment = self.environment(told)
-        return start_gang(self.launcher, told, environment, settings, size, port, self.deadline)
+        request = self._repeatable(request)
+        arguments = [
+            f"--worker_num={size}",
+            f"--local_worker_num={size}",
+            "--master_addr=127.0.0.1",
+            f"--master_port={port}",
+            f"--log_dir={request.directory / 'logs'}",
+            "--join=True",
+            str(settings.parent / "network.py"),
+            str(settings),
+        ]
+        command = Command("msrun", arguments, self.environment(request), request.work)
+        argv = self.launcher.argv("msrun", arguments)
+        return Gang(request, size, argv, self.launcher.start(command), self.deadline)
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
-        """Write the script of a request and what it reads; returns the file of the latter."""
-        self._check()
+        """Write the script of a request and the settings it reads. Returns the settings file."""
+        if self.unusable:
+            raise ToolchainError(f"{self.name}: {self.unusable}.")
         request.work.mkdir(parents=True, exist_ok=True)
         (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
-        self._caches.add(self._cache(request))
+        cache = request.environment.get("MS_COMPILER_CACHE_PATH")
+        self._caches.add(request.work / (cache or ""))
         last = request.network
-        # By name, so that the order they are run in is not part of the script.
+        # Sorted by name, so that the order in which they run is not part of the script.
         script = request.script
         distinct = {each.name: each for each in (*script.before, last)}
         networks = [distinct[name] for name in sorted(distinct)]
@@ -169,21 +174,23 @@ class MindSporeToolchain(BaseToolchain):
         return path
 
     def environment(self, request: TrainRequest) -> dict[str, str]:
-        """The whole environment of a process."""
+        """The complete environment of a process."""
         environment = self._cleaned | {"TMPDIR": str(request.directory / "tmp")}
         if self.graph_kernel:
-            # Its counter is among many lines, which would push errors out of the output's end.
+            # The counter of compiled kernels is logged among many lines, which would push errors
+            # out of the output.
             environment["MS_SUBMODULE_LOG_v"] = "{RUNTIME_FRAMEWORK:1}"
             environment["GLOG_logtostderr"] = "0"
             environment["GLOG_log_dir"] = str(request.directory / "logs")
-        asked = dict(request.environment)
-        if "PATH" in asked:  # msrun starts a python by its name
-            asked["PATH"] = f"{self._wheel.python.parent}{os.pathsep}{asked['PATH']}"
-        return environment | self._switch | asked
+        added = dict(request.environment)
+        if "PATH" in added:  # msrun starts python by its name
+            added["PATH"] = f"{self._wheel.python.parent}{os.pathsep}{added['PATH']}"
+        return environment | self._switch | added
 
     @property
     def _cleaned(self) -> dict[str, str]:
-        """The environment of this process without what changes where kernels are kept."""
+        """The environment of this process without the variables that decide where kernels are
+        kept."""
         environment = {
             key: value
             for key, value in os.environ.items()
@@ -206,18 +213,17 @@ class MindSporeToolchain(BaseToolchain):
         """The variable that turns the cache on."""
         return {} if self.graph_kernel else {"MS_COMPILER_CACHE_ENABLE": "1"}
 
-    def _told(self, request: TrainRequest) -> TrainRequest:
-        """The request with what a reader needs to repeat it."""
+    def _repeatable(self, request: TrainRequest) -> TrainRequest:
+        """The request with the variables that a reader needs to repeat it."""
         return replace(request, environment={**self._switch, **request.environment})
 
     def fault_route(self) -> FaultRoute:
-        """See :class:`Toolchain`."""
         if self._route is None:
             raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}")
         return self._route
 
     def close(self) -> None:
-        """Remove the shared memory that killed builds left behind."""
+        """End the servers, and remove the shared memory that killed builds left behind."""
         for cache in self._caches:
             remove_segments(cache)
         if self._forks is not None:
@@ -225,14 +231,6 @@ class MindSporeToolchain(BaseToolchain):
         if self._others is not None:
             self._others.close()
         self.launcher.close()
-
-    def _cache(self, request: TrainRequest) -> Path:
-        place = request.environment.get("MS_COMPILER_CACHE_PATH") or str(request.work)
-        return request.work / place
-
-    def _check(self) -> None:
-        if self.unusable:
-            raise ToolchainError(f"{self.name}: {self.unusable}.")
 
     def _claims(self, output: str, logs: Path) -> int | None:
         """How many kernels, or networks, the process says it compiled."""
@@ -244,10 +242,11 @@ class MindSporeToolchain(BaseToolchain):
 
 
 _SLEEPS = 20.0
-"""Seconds a process may sleep with all its children; none waits for other ranks here."""
+"""Seconds after which a process that sleeps with all its children counts as hanging; none waits for
+other ranks here."""
 
 _STATES = 6
-"""Crash states of one kind that are worth two starts each."""
+"""Crash states of each kind that are tried; every one costs two runs."""
 
 
 def mindspore_toolchain(
@@ -257,8 +256,8 @@ def mindspore_toolchain(
     start: str = "fork",
     other: str | None = None,
 ) -> MindSporeToolchain:
-    """One of the two by name; ``python`` is that of the wheel, ``other`` that of another release.
-    Nothing is started yet but these Pythons, to be asked for versions."""
+    """One of the two toolchains, by name. ``python`` is that of the wheel, ``other`` that of
+    another release. This starts nothing but these Pythons, to ask for versions."""
     needs_compiler = name == OPERATOR_CACHE
     wheel = find_wheel(python, needs_compiler)
     another = None if other is None else find_wheel(other, needs_compiler)

@@ -1,4 +1,4 @@
-"""Finding a MindSpore wheel: which Python has it, which version, and what else is missing."""
+"""Finding a MindSpore wheel: its Python, its version, and what else is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_ascendcache.toolchains.mindspore.forkserver import ENTRY, ENTRY_MODULES
 
 JUDGED = ("2.10.0", "2.9.0", "2.8.0")
-"""Releases that were judged before, the one that the list of deviations is about first."""
+"""Releases that have been judged; the list of known deviations is about the first."""
 
 _SETUP = "ci/verify-mindspore sets up everything"
 _FILES = [name.partition(".")[2].replace(".", "/") + ".py" for name in ENTRY_MODULES]
@@ -36,18 +36,18 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Wheel:
-    """The Python that has the wheel. ``missing`` says, in a sentence with the command that
-    helps, why nothing can be run with it; it is empty where everything is there."""
+    """The Python that has the wheel. ``missing`` says in one sentence why it cannot be used, with
+    the command that helps; empty if it can."""
 
     python: Path
     version: str
     missing: str = ""
     forks: bool = False
-    """Whether a script that is forked from an imported MindSpore can be made its entry script."""
+    """Whether a script forked from an imported MindSpore can become its entry script."""
 
     @property
     def notice(self) -> str:
-        """What a reader of verdicts on this release has to know; empty where it is nothing."""
+        """What readers of verdicts on this release should know; often empty."""
         if self.missing or self.version in JUDGED:
             return ""
         return f"MindSpore {self.version} was not judged before; judged like {JUDGED[0]}"
@@ -55,9 +55,9 @@ class Wheel:
 
 def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
     """Look at one Python: by default that of ``.venv-mindspore`` below the working directory, or
-    else this one. ``needs_compiler``: kernels are linked with ``g++``."""
-    own = Path(".venv-mindspore/bin/python").absolute()
-    path = Path(python or (own if own.exists() else sys.executable)).absolute()
+    else this one. With ``needs_compiler`` the kernels are linked with ``g++``."""
+    default = Path(".venv-mindspore/bin/python").absolute()
+    path = Path(python or (default if default.exists() else sys.executable)).absolute()
     versions = _versions(path)
     if versions is None:
         return Wheel(
@@ -66,16 +66,18 @@ def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
             f"there is no Python at {path}; {_SETUP}, or: python3.11 -m venv {path.parent.parent} "
             f"&& {path} -m pip install mindspore=={JUDGED[0]} decorator",
         )
-    found = versions["mindspore"]
-    if found is None:
+    version = versions["mindspore"]
+    if version is None:
         return _lacking(path, "not installed", f"mindspore=={JUDGED[0]} decorator")
     if needs_compiler and versions["decorator"] is None:
-        return _lacking(path, found, "decorator")
+        return _lacking(path, version, "decorator")
     if needs_compiler and shutil.which("g++") is None:
         return Wheel(
-            path, found, "g++ is not on PATH, and links its kernels; apt-get install g++ brings it"
+            path,
+            version,
+            "g++ is not on PATH, and links its kernels; apt-get install g++ brings it",
         )
-    return Wheel(path, found, forks=versions["forks"] == "True")
+    return Wheel(path, version, forks=versions["forks"] == "True")
 
 
 def _lacking(path: Path, version: str, package: str) -> Wheel:

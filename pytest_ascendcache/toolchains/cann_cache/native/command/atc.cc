@@ -1,5 +1,5 @@
-// An atc-compatible command around the real cache layer. Command line, single-operator JSON, .om and
-// texts are ours; what is looked up, stored, purged and aged is not.
+// A command with ATC's interface around the real cache layer. Command line, single-operator JSON, .om
+// and messages are ours; lookup, store, purge and aging are CANN's.
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
@@ -56,7 +56,7 @@ const Option &option(const std::string &flag) {
 using Arguments = std::map<std::string, std::string>;
 
 void check(const Option &known, const std::string &value) {
-  // An option without a default may be given empty: it counts as not given.
+  // An empty option without a default counts as absent.
   if (known.values.empty() || (value.empty() && *known.initial == '\0')) return;
   std::string range;
   for (const std::string &each : known.values) {
@@ -137,7 +137,7 @@ std::vector<Operator> read_operators(const std::string &path) {
       for (const json &attribute : each.value("attr", json::array())) {
         made.attributes.push_back({attribute.at("name"), attribute.at("type"), attribute.at("value").dump()});
       }
-      // FE hands attributes on in the order of the operator's description.
+      // FE passes attributes on in the order of the operator's description.
       std::sort(made.attributes.begin(), made.attributes.end(),
                 [](const Attribute &one, const Attribute &other) { return one.name < other.name; });
       all.push_back(made);
@@ -161,7 +161,7 @@ void deliver(const fs::path &directory, size_t index, const Operator &given, con
   fs::rename(temporary, path);
 }
 
-// kernel_meta of this process; gone when it ends, but for what debugging keeps.
+// The kernel_meta of this process. It is removed at the end, except for what debugging keeps.
 class WorkDirectory {
  public:
   explicit WorkDirectory(bool keeps) : path_(layer::kernel_meta()), keeps_(keeps) {
@@ -220,7 +220,7 @@ void run(const Arguments &given) {
   std::vector<std::string> compiled;
   for (size_t index = 0; index < operators.size(); ++index) {
     const Operator &each = operators[index];
-    if (kernels.count(names[index]) > 0) continue;  // one compile serves equal operators of a run
+    if (kernels.count(names[index]) > 0) continue;  // equal operators of a run are compiled once
     if (!layer::refresh()) throw Refusal{""};
     auto &kernel = kernels[names[index]] = layer::match(each, names[index]);
     if (kernel != nullptr) continue;

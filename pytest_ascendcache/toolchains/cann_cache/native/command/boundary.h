@@ -1,5 +1,5 @@
-// What the command, the front end's parsers and the cache layer tell each other: plain values, because
-// the two halves of the vendor's sources want include paths that exclude each other.
+// The values that the command, the front end's parsers and the cache layer exchange. They are plain,
+// because the two halves of the vendor's sources need include paths that exclude each other.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -24,7 +24,7 @@ struct Attribute {
 };
 
 struct Operator {
-  std::string type, name, json;  // json as it was asked for, one operator
+  std::string type, name, json;  // json: the request for this one operator
   std::vector<Tensor> inputs, outputs;
   std::vector<Attribute> attributes;
   std::string mode, debug;  // implementation mode and debug configuration, set by the front end
@@ -37,7 +37,7 @@ struct Kernel {
 // frontend.cc: the real parsers of op_debug_config and of the implementation modes.
 class FrontEnd {
  public:
-  // False where a parser refuses; it has reported why.
+  // Returns false if a parser refuses an option; it has reported why.
   bool read(const Options &options, const std::string &opp);
   void apply(Operator &an_operator) const;
   std::string debug_config() const;
@@ -53,12 +53,12 @@ namespace layer {
 bool has_deterministic_level();
 bool initialize(const Options &options);
 bool refresh();
-// Where this process compiles.
+// The directory in which this process compiles.
 std::string kernel_meta();
-// The name of its entry; empty where the key cannot be made.
+// The name of the operator's entry; empty if the key cannot be made.
 std::string key(const Operator &an_operator);
 std::shared_ptr<Kernel> match(const Operator &an_operator, const std::string &name);
-// Takes over the files a compile left.
+// Moves the files of a compile into the cache.
 std::shared_ptr<Kernel> store(const std::string &metadata_path);
 }  // namespace layer
 

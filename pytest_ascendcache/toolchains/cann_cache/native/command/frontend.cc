@@ -1,5 +1,5 @@
-// The real parsers of FE, and the statements of TbeInfoAssembler and Configuration that carry what
-// they found to an operator. Those statements cannot be compiled alone and are ours.
+// The real parsers of FE, and the statements of TbeInfoAssembler and Configuration that apply their
+// results to an operator. Those statements cannot be compiled on their own, so they are ours.
 #include "boundary.h"
 #include "common/config_parser/op_debug_config_parser.h"
 #include "common/config_parser/op_impl_mode_config_parser.h"

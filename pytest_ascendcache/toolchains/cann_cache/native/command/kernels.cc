@@ -1,5 +1,5 @@
-// Kernels from the reference's compiler, kept by everything they depend on, so that a compile costs
-// seconds once and milliseconds from then on.
+// Kernels from the reference's compiler, kept by everything they depend on: the first compile takes
+// seconds, later ones milliseconds.
 #include "kernels.h"
 #include <fcntl.h>
 #include <spawn.h>
@@ -17,7 +17,7 @@ using nlohmann::json;
 extern char **environ;
 
 namespace {
-// ``kernels.json`` beside this program: the compiler's command, and where kernels are kept.
+// ``kernels.json`` next to this program: the compiler's command and the directory of kernels.
 json settings() {
   return json::parse(read_file(fs::read_symlink("/proc/self/exe").parent_path() / "kernels.json"));
 }
@@ -36,7 +36,7 @@ bool run(const std::vector<std::string> &command, const fs::path &output) {
   std::vector<char *> argv;
   for (const std::string &each : command) argv.push_back(const_cast<char *>(each.c_str()));
   argv.push_back(nullptr);
-  // The reference must not see what steers CANN.
+  // The reference must not see the variables that control CANN.
   std::vector<char *> environment;
   for (char **each = environ; *each != nullptr; ++each) {
     if (strncmp(*each, "ASCEND_", 7) != 0 && strncmp(*each, "TUNE_", 5) != 0) environment.push_back(*each);
@@ -56,7 +56,7 @@ bool run(const std::vector<std::string> &command, const fs::path &output) {
   return status == 0;
 }
 
-// Has the reference compile into a directory of its own; true where files are in ``kept``.
+// Lets the reference compile in a directory of its own. Returns whether the files are in ``kept``.
 bool make(const json &how, const Operator &given, const Options &options, const fs::path &kept, std::string &why) {
   std::string pattern = (kept.parent_path() / "making-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) {
@@ -83,7 +83,7 @@ bool make(const json &how, const Operator &given, const Options &options, const 
   }
   const bool done = run(command, making / "said");
   if (done) {
-    std::error_code lost;  // another process was as quick
+    std::error_code lost;  // another process was faster
     fs::rename(making / "debug" / "kernel_meta", kept, lost);
   } else {
     const std::string said = read_file(making / "said");
@@ -126,7 +126,7 @@ bool compile(const Operator &given, const Options &options, const std::string &n
   for (const auto &each : fs::directory_iterator(kept)) {
     if (each.path().extension() == ".o") stem = each.path().stem();
   }
-  // The closed compiler names files and symbols after the key, which is of the same length.
+  // The closed compiler names files and symbols after the key, which has the same length.
   std::string object = read_file(kept / (stem + ".o"));
   replace(object, stem, name);
   for (const auto &each : fs::directory_iterator(kept)) {

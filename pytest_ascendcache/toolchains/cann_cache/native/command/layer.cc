@@ -47,7 +47,7 @@ const std::string &GEContext::GetReadableName(const std::string &key) {
 }
 }  // namespace ge
 
-// What the closed Python parts of CANN answer.
+// The results of CANN's closed Python parts.
 namespace te {
 namespace fusion {
 PythonApiCall::PythonApiCall() : l1SpaceSize_(-1) {}
@@ -146,7 +146,7 @@ bool has_deterministic_level() {
 
 bool initialize(const Options &options) {
   ge::GetContext().options = options;
-  ge::GetContext().options.erase("op_debug_config_te");  // FE gives it to TE alone
+  ge::GetContext().options.erase("op_debug_config_te");  // FE passes it to TE only
   return TeConfigInfo::Instance().Initialize(options);
 }
 
@@ -159,7 +159,7 @@ std::string kernel_meta() {
 }
 
 std::string key(const Operator &given) {
-  static std::vector<ge::NodePtr> nodes;  // the layer's caches keep bare pointers
+  static std::vector<ge::NodePtr> nodes;  // the layer's caches keep raw pointers
   const auto node = std::make_shared<ge::Node>();
   nodes.push_back(node);
   node->description->name = given.name;

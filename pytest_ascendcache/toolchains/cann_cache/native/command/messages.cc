@@ -1,4 +1,4 @@
-// Messages of the vendor's sources, in the words of its error table where those are known.
+// Messages of the vendor's sources, with the wording of its error table where it is known.
 // Source: facts cann-operator-cache, section 6.6.
 #include <cstdio>
 #include <map>

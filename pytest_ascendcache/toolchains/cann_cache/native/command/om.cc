@@ -22,7 +22,7 @@ void number(std::string &to, uint32_t value, int bytes) {
   for (; bytes > 0; --bytes, value >>= 8) to += static_cast<char>(value & 0xFF);
 }
 
-// What the local and the central header of a member have in common. Dated 1980-01-01.
+// The common part of a member's local and central header. The date is 1980-01-01.
 std::string common(const std::string &name, const std::string &data) {
   std::string header;
   number(header, 20, 2);                     // version needed

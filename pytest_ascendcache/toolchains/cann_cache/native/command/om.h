@@ -2,5 +2,5 @@
 #include <string>
 #include <utility>
 #include <vector>
-// A ZIP archive whose members are stored uncompressed, in the order given.
+// A ZIP archive whose members are stored uncompressed, in this order.
 std::string archive(const std::vector<std::pair<std::string, std::string>> &members);

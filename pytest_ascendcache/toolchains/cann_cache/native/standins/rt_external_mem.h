@@ -1,4 +1,4 @@
-// Stand-in: kinds of memory on the device, by name only. Written for this project.
+// Stand-in: kinds of device memory, names only. Written for this project.
 #pragma once
 #include <cstddef>
 #include <cstdint>

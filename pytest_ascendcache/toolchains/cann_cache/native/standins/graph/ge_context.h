@@ -1,4 +1,4 @@
-// Stand-in for GE's options of a session: one map, filled by the command line. Written for this project.
+// Stand-in for GE's session options: one map, filled from the command line. Written for this project.
 #pragma once
 #include <map>
 #include <string>

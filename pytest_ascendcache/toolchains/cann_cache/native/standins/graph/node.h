@@ -1,5 +1,5 @@
-// A graph as small as the key needs one: a node with tensors and attributes, and the Data nodes its
-// inputs come from. Written for this project.
+// The smallest graph that the key needs: a node with tensors and attributes, and the Data nodes that
+// its inputs come from. Written for this project.
 #pragma once
 #include <map>
 #include <memory>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 #include "graph/types.h"
-// GE's own headers do this, and the sources rely on it.
+// GE's headers do this, and the sources rely on it.
 using std::map;
 using std::pair;
 using std::string;
@@ -88,7 +88,7 @@ class ComputeGraph {
 class Node : public std::enable_shared_from_this<Node> {
  public:
   OpDescPtr description = std::make_shared<OpDesc>();
-  std::vector<NodePtr> sources;  // of each input
+  std::vector<NodePtr> sources;  // one for each input
   OpDescPtr GetOpDesc() const { return description; }
   const std::string &GetName() const { return description->name; }
   const char *GetNamePtr() const { return description->name.c_str(); }

@@ -1,4 +1,4 @@
-// Stand-in: options name tensors, the cache layer has none. Written for this project.
+// Stand-in: options mention tensors, but the cache layer uses none. Written for this project.
 #pragma once
 #include "graph/types.h"
 namespace ge {

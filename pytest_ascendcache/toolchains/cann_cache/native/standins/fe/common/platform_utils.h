@@ -1,4 +1,4 @@
-// Stand-in: what FE asks of a chip while it reads its options. Written for this project.
+// Stand-in: what FE asks about a chip while it reads its options. Written for this project.
 #pragma once
 #include <string>
 #include "graph/types.h"

@@ -1,4 +1,4 @@
-// Stand-in: names of options, as releases before 9.0 had them elsewhere. Written for this project.
+// Stand-in: names of options that releases before 9.0 declare elsewhere. Written for this project.
 #pragma once
 #include <string>
 #include "graph/types.h"

@@ -1,4 +1,4 @@
-// Stand-in: the error manager, as releases before 9.0 called it. Written for this project.
+// Stand-in: the error manager, with the interface of releases before 9.0. Written for this project.
 #pragma once
 #include <map>
 #include "base/err_msg.h"

@@ -1,3 +1,3 @@
-// Stand-in: the parsers include it and use nothing of it. Written for this project.
+// Stand-in: the parsers include it but use nothing from it. Written for this project.
 #pragma once
 #include "graph/types.h"
