@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     import numpy
 
-    from pytest_ascendcache.reference.kernels.execute import run_object
+    from pytest_ascendcache.reference.kernels.execute import LoadedKernel
     from pytest_ascendcache.reference.model.container import is_model
 
     if is_model(model_path):
@@ -68,7 +68,8 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
                 f"input {index} is {array.dtype}{list(array.shape)}; the kernel takes "
                 f"{tensor.dtype}{list(tensor.shape)}."
             )
-    outputs = run_object(model.object, model.symbol, inputs, list(model.operator.outputs))
+    kernel = LoadedKernel(model.object, model.symbol)
+    outputs = kernel.run(inputs, model.operator.outputs)
     _write(outputs_path, {str(index): array for index, array in enumerate(outputs)})
 
 

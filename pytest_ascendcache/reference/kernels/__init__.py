@@ -1,13 +1,13 @@
-"""The reference toolchain's kernel compiler: an operator in, an ELF object and its C text out.
+"""The reference toolchain's kernel compiler: it turns an operator into an ELF object and C text.
 
 Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
 ``movement``, ``joining``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
 into rows (``trace``), which are printed as C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled
-by llvmlite (``objects``). Kernels are run by ``execute``, which is not imported here: it needs
-numpy and belongs into a throw-away process.
+by llvmlite (``objects``). ``execute`` runs kernels. It is not imported here, because it needs numpy
+and belongs in a throw-away process.
 """
 
-from pytest_ascendcache.reference.kernels import (  # noqa: F401  (they fill the registry)
+from pytest_ascendcache.reference.kernels import (  # noqa: F401  (fills the registry)
     attention,
     comparison,
     elementwise,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pytest_ascendcache.reference.kernels.layout import offset, row_major
 from pytest_ascendcache.reference.kernels.operator import KernelContext, Tensor
-from pytest_ascendcache.reference.kernels.trace import Trace, Value
+from pytest_ascendcache.reference.kernels.trace import Trace, Value, select
 
 ORDERS = ("NCHW", "NHWC")
 
 
 class Image:
-    """A four-dimensional tensor whose dimensions have names: N, C, H and W."""
+    """A four-dimensional tensor whose dimensions are named N, C, H and W.
+
+    ``order`` is the order in which they are stored, such as NHWC.
+    """
 
     def __init__(self, op: KernelContext, tensor: Tensor, order: str) -> None:
         if len(tensor.shape) != 4:
@@ -28,12 +31,34 @@ class Image:
         self._trace = op.trace
 
     def offset(self, n: Value, c: Value, h: Value, w: Value) -> Value:
-        """Offset of an element."""
+        """The offset of an element."""
         return offset(self._trace, (n, c, h, w), tuple(self.strides[name] for name in "NCHW"))
+
+    def load(
+        self,
+        n: Value,
+        c: Value,
+        position: tuple[Value, Value],
+        inside: Value | None,
+        padding: float = 0.0,
+    ) -> Value:
+        """The element at a position that :meth:`Window.taps` yields, or ``padding`` outside."""
+        source = self.offset(n, c, *position)
+        if inside is None:
+            return self.tensor.load(source)
+        return select(inside, self.tensor.load(select(inside, source, 0)), padding)
+
+
+def output_image(
+    op: KernelContext, order: str, extents: Mapping[str, int], dtype: str | None = None
+) -> Image:
+    """Output 0 as an image, which must declare these extents and, if given, this element type."""
+    op.expect_shape(op.output(), [extents[name] for name in order], dtype)
+    return Image(op, op.output(), order)
 
 
 def data_order(op: KernelContext) -> str:
-    """Order of the dimensions: the format of input 0, else ``data_format``, else NCHW."""
+    """The order of the dimensions: the format of input 0, else ``data_format``, else NCHW."""
     format = op.input(0).desc.format
     order = op.text("data_format", format if format in ORDERS else "NCHW", ORDERS)
     if format in ORDERS and format != order:
@@ -46,7 +71,7 @@ def data_order(op: KernelContext) -> str:
 def spatial(
     op: KernelContext, name: str, order: str, default: tuple[int, ...] | None = None
 ) -> tuple[int, int]:
-    """H and W of a positive list_int attribute of 4 elements that are 1 for N and C."""
+    """H and W of a list_int attribute of 4 positive elements, which must be 1 for N and C."""
     values = dict(zip(order, op.integers(name, default, 4), strict=True))
     if min(values.values()) < 1 or (values["N"], values["C"]) != (1, 1):
         op.fail(
@@ -59,7 +84,7 @@ def spatial(
 def same_padding(
     extents: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int]
 ) -> tuple[int, int, int, int]:
-    """TensorFlow's SAME: top, bottom, left, right, the odd one at the end."""
+    """TensorFlow's SAME padding: top, bottom, left, right; an odd element goes to the end."""
     pads: list[int] = []
     for extent, size, stride in zip(extents, kernel, strides, strict=True):
         total = max((-(-extent // stride) - 1) * stride + size - extent, 0)
@@ -69,7 +94,7 @@ def same_padding(
 
 @dataclass(frozen=True)
 class Window:
-    """Height and width of the kernel, and how it slides; ``pads`` is top, bottom, left, right."""
+    """A kernel's height and width, and how it slides; ``pads`` is top, bottom, left, right."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -77,7 +102,7 @@ class Window:
     dilations: tuple[int, int] = (1, 1)
 
     def output(self, op: KernelContext, image: Image, ceil: bool = False) -> tuple[int, int]:
-        """Height and width of the result."""
+        """Height and width of the result; ``ceil`` rounds them up."""
         if min(self.pads) < 0:
             op.fail(f"has {list(self.pads)} for pads; use values from 0 on")
         sizes = []
@@ -92,7 +117,7 @@ class Window:
                 )
             stride = self.strides[axis]
             size = (-(-room // stride) if ceil else room // stride) + 1
-            # A window that would start behind the image and its leading padding sees nothing.
+            # A window that starts beyond the image and its leading padding would see no element.
             if ceil and (size - 1) * stride >= image.extents[name] + before:
                 size -= 1
             sizes.append(size)
@@ -102,11 +127,11 @@ class Window:
     def taps(
         self, trace: Trace, image: Image, size: Sequence[int], place: Sequence[Value]
     ) -> Iterator[tuple[tuple[Value, Value], tuple[Value, Value], Value | None]]:
-        """Loop over the kernel's elements for one result.
+        """Loop over the kernel's elements for the result at ``place``.
 
-        ``size`` is the result's height and width, ``place`` the one computed. Yields the position
-        in the kernel, the position in the image, and whether the latter is inside; outside it is
-        moved to 0 so that reading it is safe. ``None`` where no padding is ever touched.
+        ``size`` is the height and width of all results. Yields the position in the kernel, the
+        position in the image, and whether the latter is inside the image, or ``None`` if no
+        position is outside.
         """
         with trace.nest(self.kernel) as taps:
             inside: Value | None = None

@@ -1,24 +1,22 @@
-"""Operators that join, cut, repeat and pad tensors: any element type, bits unchanged."""
+"""Operators that join, cut, repeat and pad tensors of any type without changing their bits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from pytest_ascendcache.reference.kernels.layout import (
     broadcast_shape,
     broadcast_strides,
-    merge,
     offset,
     row_major,
 )
-from pytest_ascendcache.reference.kernels.movement import reshape
+from pytest_ascendcache.reference.kernels.movement import copy, reshape
 from pytest_ascendcache.reference.kernels.operator import MOVABLE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
 MOST_TENSORS = 64
-"""Tensors that one operator joins or gives at the most: CANN's own limit for ConcatD."""
+"""The most tensors that one operator joins or returns: CANN's limit for ConcatD."""
 
 for _name in ("Squeeze", "Unsqueeze"):
     register(_name, dtypes=MOVABLE, attributes=("axis", "axes"))(reshape)
@@ -27,26 +25,17 @@ for _name in ("SqueezeV3", "UnsqueezeV3"):
 register("Identity", dtypes=MOVABLE)(reshape)
 
 
-def _walk(op: KernelContext, extents: Sequence[int], of: tuple[int, ...], start: int = 0) -> None:
-    """Fill output 0 of these extents from input 0, walked with the strides ``of``."""
-    source, target = op.input(0), op.output()
-    merged, (reading, writing) = merge(extents, of, row_major(extents))
-    with op.trace.nest(merged) as indices:
-        word = source.load_bits(offset(op.trace, indices, reading, start))
-        target.store_bits(offset(op.trace, indices, writing), word)
-
-
 def _broadcast_to(op: KernelContext) -> None:
-    """Input 0 repeated to the shape of the constant input 1, as numpy broadcasts."""
+    """Input 0 broadcast, as in numpy, to the shape that the constant input 1 holds."""
     source, target = op.input(0), op.output()
-    asked = op.constant_integers(1, "shape")
-    if asked is None:
+    wanted = op.constant_integers(1, "shape")
+    if wanted is None:
         op.fail("lacks shape; connect input 1")
-    made = broadcast_shape([source.shape, asked])
+    made = broadcast_shape([source.shape, wanted])
     if made is None:
-        op.fail(f"cannot broadcast {list(source.shape)} to {list(asked)}; make extents 1")
+        op.fail(f"cannot broadcast {list(source.shape)} to {list(wanted)}; make extents 1")
     op.expect_shape(target, made, source.dtype)
-    _walk(op, made, broadcast_strides(source.shape, len(made)))
+    copy(op, made, broadcast_strides(source.shape, len(made)))
 
 
 for _name in ("BroadcastTo", "Expand"):
@@ -55,12 +44,12 @@ for _name in ("BroadcastTo", "Expand"):
 
 @register("ConcatD", dtypes=MOVABLE, attributes=("concat_dim", "N"), inputs=(1, MOST_TENSORS))
 def concat(op: KernelContext) -> None:
-    """The inputs one after the other along ``concat_dim``."""
+    """The inputs joined along ``concat_dim``."""
     tensors = [op.input(position) for position in range(len(op.inputs))]
     shape = tensors[0].shape
     if not shape or op.integer("N", len(tensors)) != len(tensors):
         op.fail(f"has {len(tensors)} input(s) of {list(shape)}; give it N tensors with dimensions")
-    (axis,) = op.axes((op.integer("concat_dim"),), len(shape), "concat_dim")
+    axis = op.axis("concat_dim", len(shape))
     before, after = shape[:axis], shape[axis + 1 :]
     for each in tensors[1:]:
         op.expect_dtype_of_first(each)
@@ -70,11 +59,11 @@ def concat(op: KernelContext) -> None:
     op.expect_shape(op.output(), (*before, along, *after), tensors[0].dtype)
     row, start = along * prod(after), 0
     for each in tensors:
-        own = each.shape[axis] * prod(after)
-        with op.trace.nest((prod(before), own)) as (outer, inner):
-            word = each.load_bits(outer * own + inner)
+        width = each.shape[axis] * prod(after)
+        with op.trace.nest((prod(before), width)) as (outer, inner):
+            word = each.load_bits(outer * width + inner)
             op.output().store_bits(outer * row + inner + start, word)
-        start += own
+        start += width
 
 
 @register(
@@ -84,9 +73,9 @@ def concat(op: KernelContext) -> None:
     outputs=(1, MOST_TENSORS),
 )
 def split(op: KernelContext) -> None:
-    """Pieces of ``size_splits`` along ``split_dim``, an output for each."""
+    """Input 0 cut along ``split_dim`` into outputs of ``size_splits`` extents."""
     source = op.input(0)
-    (axis,) = op.axes((op.integer("split_dim"),), len(source.shape), "split_dim")
+    axis = op.axis("split_dim", len(source.shape))
     sizes = op.integers("size_splits", length=len(op.outputs))
     before, after = source.shape[:axis], source.shape[axis + 1 :]
     if sum(sizes) != source.shape[axis] or min(sizes) < 0:
@@ -94,20 +83,23 @@ def split(op: KernelContext) -> None:
     row, start = source.shape[axis] * prod(after), 0
     for size, target in zip(sizes, op.outputs, strict=True):
         op.expect_shape(target, (*before, size, *after), source.dtype)
-        own = size * prod(after)
-        with op.trace.nest((prod(before), own)) as (outer, inner):
-            target.store_bits(outer * own + inner, source.load_bits(outer * row + inner + start))
-        start += own
+        width = size * prod(after)
+        with op.trace.nest((prod(before), width)) as (outer, inner):
+            target.store_bits(outer * width + inner, source.load_bits(outer * row + inner + start))
+        start += width
 
 
 @register("StridedSliceV2", dtypes=MOVABLE, inputs=(5, 5), constant_inputs=(1, 2, 3, 4))
 def strided_slice(op: KernelContext) -> None:
-    """``x[begin:end:stride]`` along each of the axes; inputs 1 to 4 are begin, end, axes and
-    strides, constant, and read as Python reads a slice."""
+    """``x[begin:end:stride]`` along each of the axes, with Python's meaning of a slice.
+
+    Inputs 1 to 4 are the constants begin, end, axes and strides.
+    """
     source = op.input(0)
     names = ("begin", "end", "axes", "strides")
-    given = [op.constant_integers(place, name) for place, name in enumerate(names, start=1)]
-    begin, end, axes, strides = (each or () for each in given)
+    begin, end, axes, strides = (
+        op.constant_integers(place, name) or () for place, name in enumerate(names, start=1)
+    )
     if not len(begin) == len(end) == len(axes) == len(strides) or 0 in strides:
         op.fail("has begin, end, axes and strides of different lengths, or a stride of 0")
     steps, made, start = list(row_major(source.shape)), list(source.shape), 0
@@ -118,7 +110,7 @@ def strided_slice(op: KernelContext) -> None:
         start += taken.start * steps[place] if taken else 0
         steps[place] *= stride
     op.expect_shape(op.output(), made, source.dtype)
-    _walk(op, made, tuple(steps), start)
+    copy(op, made, tuple(steps), start)
 
 
 @register("TileD", dtypes=MOVABLE, attributes=("multiples",))
@@ -132,7 +124,7 @@ def tile(op: KernelContext) -> None:
     for many, extent, step in zip(multiples, source.shape, row_major(source.shape), strict=True):
         extents += [many, extent]
         steps += [0, step]
-    _walk(op, extents, tuple(steps))
+    copy(op, extents, tuple(steps))
 
 
 @register(
@@ -143,9 +135,9 @@ def tile(op: KernelContext) -> None:
     constant_inputs=(1,),
 )
 def pad(op: KernelContext) -> None:
-    """Input 0 with the constant of input 2, default 0, around it.
+    """Input 0 padded with the element of input 2, default 0.
 
-    Input 1 has, for each dimension, how many elements come before and after.
+    The constant input 1 holds, for each dimension, how many elements to add before and after.
     """
     op.text("mode", "constant", ("constant",))
     source, filler = op.input(0), op.optional_input(2)

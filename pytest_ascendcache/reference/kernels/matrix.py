@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pytest_ascendcache.reference.kernels.images import Image, Window, data_order, spatial
+from pytest_ascendcache.reference.kernels.images import (
+    Image,
+    Window,
+    data_order,
+    output_image,
+    spatial,
+)
 from pytest_ascendcache.reference.kernels.layout import (
     broadcast_shape,
     broadcast_strides,
@@ -14,7 +20,6 @@ from pytest_ascendcache.reference.kernels.layout import (
 from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.reductions import Sum
 from pytest_ascendcache.reference.kernels.registry import register
-from pytest_ascendcache.reference.kernels.trace import select
 
 
 def _reject_quantised(op: KernelContext) -> None:
@@ -30,7 +35,10 @@ def _swapped(pair: Sequence[int], swap: bool) -> tuple[int, int]:
 
 
 def product(transpose_first: str, transpose_second: str) -> Callable[[KernelContext], None]:
-    """Matrix product over the last two dimensions, the others broadcast, bias per column."""
+    """The tracer of a matrix product: the last two dimensions, with an optional bias per column.
+
+    The other dimensions broadcast. The arguments name the attributes that transpose an input.
+    """
 
     def trace(op: KernelContext) -> None:
         first, second, bias = op.input(0), op.input(1), op.optional_input(2)
@@ -93,10 +101,10 @@ for _name, _flags in (
     two_implementations=True,
 )
 def convolution(op: KernelContext) -> None:
-    """Cross-correlation of an image with a filter, NCHW or NHWC.
+    """Cross-correlation of an image, NCHW or NHWC, with filters.
 
-    ``strides`` and ``dilations`` follow the image's order, ``pads`` is top, bottom, left, right.
-    The filter is stored in its own format: NCHW (also for ND), NHWC or HWCN.
+    ``strides`` and ``dilations`` follow the image's order; ``pads`` is top, bottom, left, right.
+    The filters' format is NCHW (also if it says ND), NHWC or HWCN.
     """
     order = data_order(op)
     bias = op.optional_input(2)
@@ -122,22 +130,19 @@ def convolution(op: KernelContext) -> None:
             f"{depth}; use a divisor of the filters and depth * groups input channels"
         )
     height, width = window.output(op, x)
-    made = {"N": x.extents["N"], "C": channels, "H": height, "W": width}
-    op.expect_shape(op.output(), [made[name] for name in order])
+    batch = x.extents["N"]
+    y = output_image(op, order, {"N": batch, "C": channels, "H": height, "W": width})
     if bias is not None:
         op.expect_shape(bias, (channels,))
-    y = Image(op, op.output(), order)
     per_group = channels // groups
-    with op.trace.nest((made["N"], groups, per_group, height, width)) as (n, group, member, h, w):
+    with op.trace.nest((batch, groups, per_group, height, width)) as (n, group, member, h, w):
         channel = group * per_group + member
         total = Sum(op)
         with (
             op.trace.nest((depth,)) as (c,),
             window.taps(op.trace, x, (height, width), (h, w)) as (tap, place, inside),
         ):
-            source = x.offset(n, group * depth + c, *place)
-            value = x.tensor.load(source if inside is None else select(inside, source, 0))
-            value = value if inside is None else select(inside, value, 0.0)
+            value = x.load(n, group * depth + c, place, inside)
             total.add(value * filters.tensor.load(filters.offset(channel, c, *tap)))
         result = total.get()
         if bias is not None:

@@ -1,34 +1,32 @@
-"""Operators that move elements without computing: any element type, bits unchanged."""
+"""Operators that move elements of any type without changing their bits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
-from pytest_ascendcache.reference.kernels.layout import (
-    broadcast_shape,
-    broadcast_strides,
-    merge,
-    offset,
-    row_major,
-)
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, merge, offset, row_major
 from pytest_ascendcache.reference.kernels.operator import MOVABLE, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import select
 
 
-def _copy(op: KernelContext, extents: Sequence[int], of: tuple[int, ...]) -> None:
-    """Fill the output of these extents from the input walked with the strides ``of``."""
+def copy(op: KernelContext, extents: Sequence[int], of: tuple[int, ...], start: int = 0) -> None:
+    """Fill output 0, which has ``extents``, from input 0.
+
+    Input 0 is read from offset ``start`` on with the strides ``of``.
+    """
     source, target = op.input(0), op.output()
     merged, (reading, writing) = merge(extents, of, row_major(extents))
     with op.trace.nest(merged) as indices:
-        word = source.load_bits(offset(op.trace, indices, reading))
+        word = source.load_bits(offset(op.trace, indices, reading, start))
         target.store_bits(offset(op.trace, indices, writing), word)
 
 
 @register("Transpose", dtypes=MOVABLE, attributes=("perm",), inputs=(1, 2), constant_inputs=(1,))
 def transpose(op: KernelContext) -> None:
-    """``perm`` is the constant input 1, or the attribute of TransposeD."""
+    """Input 0 with its axes in the order of ``perm``, the constant input 1 or an attribute."""
     source = op.input(0)
     rank = len(source.shape)
     perm = op.constant_integers(1, "perm")
@@ -39,7 +37,7 @@ def transpose(op: KernelContext) -> None:
     extents = [source.shape[axis] for axis in perm]
     op.expect_shape(op.output(), extents, source.dtype)
     strides = row_major(source.shape)
-    _copy(op, extents, tuple(strides[axis] for axis in perm))
+    copy(op, extents, tuple(strides[axis] for axis in perm))
 
 
 register("TransposeD", dtypes=MOVABLE, attributes=("perm",))(transpose)
@@ -53,7 +51,7 @@ register("TransposeD", dtypes=MOVABLE, attributes=("perm",))(transpose)
     constant_inputs=(1,),
 )
 def reshape(op: KernelContext) -> None:
-    """The declared output shape decides."""
+    """Input 0 with the shape that the output declares."""
     source, target = op.input(0), op.output()
     if source.desc.elements != target.desc.elements:
         op.fail(
@@ -61,12 +59,12 @@ def reshape(op: KernelContext) -> None:
             "declare an output with as many elements"
         )
     op.expect_shape(target, target.shape, source.dtype)
-    _copy(op, target.shape, row_major(target.shape))
+    copy(op, target.shape, row_major(target.shape))
 
 
 @register("Flatten", dtypes=MOVABLE, attributes=("axis",))
 def flatten(op: KernelContext) -> None:
-    """Two dimensions: those before ``axis`` and those from it on."""
+    """Input 0 with two dimensions: those before ``axis``, and those from it on."""
     shape = op.input(0).shape
     axis = op.integer("axis", 1)
     if not -len(shape) <= axis <= len(shape):
@@ -74,20 +72,7 @@ def flatten(op: KernelContext) -> None:
     axis += len(shape) if axis < 0 else 0
     extents = (prod(shape[:axis]), prod(shape[axis:]))
     op.expect_shape(op.output(), extents, op.input(0).dtype)
-    _copy(op, extents, row_major(extents))
-
-
-@register("FlattenV2", dtypes=MOVABLE, attributes=("axis", "end_axis"))
-def flatten_v2(op: KernelContext) -> None:
-    """One dimension in the place of those from ``axis`` to ``end_axis``."""
-    shape = op.input(0).shape
-    (first,) = op.axes((op.integer("axis", 1),), len(shape), "axis")
-    (last,) = op.axes((op.integer("end_axis", -1),), len(shape), "end_axis")
-    if last < first:
-        op.fail(f"has end_axis {last} before axis {first}; use an end_axis from {first} on")
-    extents = (*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
-    op.expect_shape(op.output(), extents, op.input(0).dtype)
-    _copy(op, extents, row_major(extents))
+    copy(op, extents, row_major(extents))
 
 
 @register(
@@ -100,22 +85,22 @@ def flatten_v2(op: KernelContext) -> None:
 def gather(op: KernelContext) -> None:
     """Slices of input 0 at the indices of input 1, along the axis of the constant input 2.
 
-    A negative index counts from the end. One that is out of range takes the nearest slice:
-    nothing outside of input 0 is read.
+    A negative index counts from the end. An index out of range takes the nearest slice, so the
+    kernel reads nothing outside of input 0.
     """
     source, places, target = op.input(0), op.input(1), op.output()
     if places.dtype not in ("int32", "int64"):
         op.fail(f"cannot take {places.dtype} places of {source.dtype}; use int32 or int64 places")
-    given = op.constant_integers(2, "axis") or ()
-    if len(given) != 1 or op.integer("batch_dims", 0):
+    axes = op.constant_integers(2, "axis") or ()
+    if len(axes) != 1 or op.integer("batch_dims", 0):
         op.fail("takes one axis, and 0 for batch_dims")
-    (axis,) = op.axes(given, len(source.shape), "axis")
+    (axis,) = op.axes(axes, len(source.shape), "axis")
     before, extent, after = source.shape[:axis], source.shape[axis], source.shape[axis + 1 :]
     if not extent:
         op.fail(f"has nothing to take from {list(source.shape)}; use positive extents")
     op.expect_shape(target, (*before, *places.shape, *after), source.dtype)
     outer, count, inner = prod(before), prod(places.shape), prod(after)
-    trace, words = op.trace, places.bits // 32  # the low word of an index comes first
+    trace, words = op.trace, places.bits // 32  # the low word of an int64 comes first
     with trace.nest((outer, count, inner)) as (first, number, last):
         place = trace.load(places.pointer, number * words, 32).to_index()
         place = select(place < 0, place + extent, place)
@@ -143,10 +128,7 @@ def _choose(op: KernelContext, condition: Tensor, yes: Tensor, no: Tensor) -> No
             f"cannot choose between {yes.dtype} and {no.dtype} by {condition.dtype}; use one type "
             "for both, and bool"
         )
-    shape = broadcast_shape([condition.shape, yes.shape, no.shape])
-    if shape is None:
-        shapes = [list(each.shape) for each in (condition, yes, no)]
-        op.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
+    shape = op.common_shape((condition, yes, no))
     op.expect_shape(op.output(), shape, yes.dtype)
     strides = [broadcast_strides(each.shape, len(shape)) for each in (condition, yes, no)]
     extents, (to, *of) = merge(shape, row_major(shape), *strides)
@@ -159,7 +141,8 @@ def _choose(op: KernelContext, condition: Tensor, yes: Tensor, no: Tensor) -> No
         op.output().store_bits(offset(op.trace, indices, to), word)
 
 
-def _triangle(op: KernelContext, upper: bool) -> None:
+def _triangle(upper: bool, op: KernelContext) -> None:
+    """Input 0 with zeros below (or above) the diagonal, which counts upwards from the main one."""
     x, y = op.input(0), op.output()
     if len(x.shape) < 2:
         op.fail(f"has the shape {list(x.shape)} for input 0; give it at least 2 dimensions")
@@ -176,13 +159,5 @@ def _triangle(op: KernelContext, upper: bool) -> None:
             y.store_bits(place, select(right < diagonal + 1, word, 0))
 
 
-@register("Triu", dtypes=MOVABLE, attributes=("diagonal",))
-def upper_triangle(op: KernelContext) -> None:
-    """Zero below the diagonal, which counts upwards from the main one."""
-    _triangle(op, upper=True)
-
-
-@register("Tril", dtypes=MOVABLE, attributes=("diagonal",))
-def lower_triangle(op: KernelContext) -> None:
-    """Zero above the diagonal, which counts upwards from the main one."""
-    _triangle(op, upper=False)
+for _name in ("Triu", "Tril"):
+    register(_name, dtypes=MOVABLE, attributes=("diagonal",))(partial(_triangle, _name == "Triu"))
