@@ -1,6 +1,6 @@
-"""Which combinations of options are tried: the factor model, covering arrays, minimisation.
+"""Which combinations of options a run tries: the factor model, covering arrays, minimisation.
 
-Pure: nothing here touches a file or starts a process.
+Nothing in this room touches a file or starts a process.
 """
 
 from pytest_ascendcache.combinations.cell import Cell, batches

@@ -1,4 +1,4 @@
-"""The smallest combination that still fails."""
+"""Shrinks a failing combination."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pytest_ascendcache.combinations.cell import Cell
 
 
 def minimise(cell: Cell, fails: Callable[[Cell], bool]) -> Cell:
-    """Set factors to their plain level, as long as the rest still fails: one at a time, or
-    together where the model ties them to each other.
+    """Set factors to their plain level as long as the combination still fails.
 
-    ``fails`` compiles a combination and says whether it breaks the same promise. The result
-    fails, and does not with any of its remaining factors plain.
+    This happens one factor at a time, or together for factors that a constraint ties. ``fails``
+    compiles a combination and returns whether it breaks the same promise. The result fails, but
+    not with any of its remaining factors plain.
     """
     tied = [constraint.factors for constraint in cell.model.constraints]
     smaller = True

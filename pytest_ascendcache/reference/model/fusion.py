@@ -14,10 +14,11 @@ from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Node
+from pytest_ascendcache.operators.spec import attributes
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
 from pytest_ascendcache.reference.kernels import fused_type
 from pytest_ascendcache.reference.kernels.fused import ACTIVATIONS, ADD_LAYER_NORM, PRODUCERS
-from pytest_ascendcache.reference.model.graph import Graph, attributes
+from pytest_ascendcache.reference.model.graph import Graph
 
 _PRODUCTS = ("MatMulV2", "BatchMatMulV2")
 _ROOT = 2**-0.5

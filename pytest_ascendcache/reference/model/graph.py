@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_ascendcache.operators import Attribute, TensorDesc
+from pytest_ascendcache.operators import TensorDesc
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.operators.spec import AttributeValue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -86,14 +85,3 @@ class Graph:
             tensors={name: each for name, each in self.tensors.items() if name in wanted},
             weights={name: each for name, each in self.weights.items() if name in wanted},
         )
-
-
-def attributes(**values: AttributeValue) -> tuple[Attribute, ...]:
-    """Attributes with ATC's names of their types."""
-    return tuple(Attribute(name, _kind(value), value) for name, value in values.items())
-
-
-def _kind(value: AttributeValue) -> str:
-    if isinstance(value, tuple):
-        return "list_int"
-    return {bool: "bool", int: "int", float: "float", str: "string"}[type(value)]

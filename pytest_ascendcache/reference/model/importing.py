@@ -16,9 +16,9 @@ import numpy as np
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, data_type
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.operators.spec import AttributeValue
+from pytest_ascendcache.operators.spec import AttributeValue, attributes
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
-from pytest_ascendcache.reference.model.graph import Array, Graph, Port, attributes
+from pytest_ascendcache.reference.model.graph import Array, Graph, Port
 from pytest_ascendcache.reference.model.mapping import MAPPED, NotMapped, attribute
 from pytest_ascendcache.reference.model.reading import MODEL, OnnxModel
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, data_type
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.reference.model.graph import Array, Graph, Port, attributes
+from pytest_ascendcache.operators.spec import attributes
+from pytest_ascendcache.reference.model.graph import Array, Graph, Port
 
 HALF, SINGLE = data_type("float16"), data_type("float32")
 
