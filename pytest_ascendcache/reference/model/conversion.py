@@ -1,4 +1,4 @@
-"""One run with ``--model``: the graph is read and fused, its operators are served or compiled."""
+"""Carries out ``--model``: reads and fuses the graph, serves or compiles its operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.reference.compiler import Compiler
 from pytest_ascendcache.reference.debug import DebugConfig
-from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.errors import as_invalid_path
 from pytest_ascendcache.reference.kernels import KernelError, implementations
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
@@ -22,10 +22,10 @@ from pytest_ascendcache.reference.policies import Policies
 
 
 def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str], log: Log) -> Path:
-    """Carry out a command line with ``--model``; returns the ``.om`` file.
+    """Carry out a command line with ``--model``; returns the path of the ``.om`` file.
 
     Raises:
-        AtcError: for the first thing that cannot be done; no file is written then.
+        AtcError: the first thing that cannot be done. Then no file is written.
     """
     model = options.model
     assert model is not None
@@ -37,19 +37,21 @@ def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str],
     path = options.output.with_name(f"{options.output.name}.om")
     config, cache = compiler.open(path.parent)
     fused = policies.fusion.fuse(graph, _restraint(policies, compiler, config, off))
-    return _deliver(policies, _compiled(compiler, fused, config, cache, options), path)
+    converted = _compiled(compiler, fused, config, cache, options)
+    with as_invalid_path(path, "--output"):
+        policies.outputs.deliver_model(path, converted)
+    return path
 
 
 def _restraint(
     policies: Policies, compiler: Compiler, config: DebugConfig | None, off: frozenset[str]
 ) -> Restraint:
-    """An operator that a debug list or a precision file names stays a kernel of its own."""
+    """Keeps operators apart that a debug list or a precision file names."""
 
     def alone(operator: OperatorSpec) -> bool:
-        listed = config is not None and config.listed is not None
-        return compiler.is_named(operator) or (
-            listed and config is not None and policies.debug.covers(operator, config)
-        )
+        if config is None or config.listed is None:
+            return compiler.is_named(operator)
+        return compiler.is_named(operator) or policies.debug.covers(operator, config)
 
     def one_kernel(operators: tuple[OperatorSpec, ...]) -> bool:
         modes = {compiler.implementation(each) for each in operators if _has_two(each)}
@@ -80,11 +82,3 @@ def _compiled(
         kernels.setdefault(stem, Compiled(stem, made.symbol, made.object, made.metadata))
         order.append(stem)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))
-
-
-def _deliver(policies: Policies, model: CompiledModel, path: Path) -> Path:
-    try:
-        policies.outputs.deliver_model(path, model)
-    except OSError as error:
-        raise invalid_path(path, "--output", f"it cannot be written ({error.strerror})") from None
-    return path
