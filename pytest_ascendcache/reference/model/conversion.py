@@ -15,6 +15,7 @@ from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
 from pytest_ascendcache.reference.model.fusion import Restraint, switched_off
 from pytest_ascendcache.reference.model.graph import Graph
 from pytest_ascendcache.reference.model.importing import Importer
+from pytest_ascendcache.reference.model.mapping import MAPPED
 from pytest_ascendcache.reference.model.precision import in_half_precision
 from pytest_ascendcache.reference.model.reading import read_model
 from pytest_ascendcache.reference.options import AtcOptions
@@ -30,7 +31,7 @@ def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str],
     model = options.model
     assert model is not None
     off = switched_off(options.fusion_switch)
-    graph = Importer(read_model(model, options.input_shape), model.stem).graph()
+    graph = Importer(read_model(model, options.input_shape), model.stem, MAPPED).graph()
     if options.half_precision:
         graph = in_half_precision(graph)
     compiler = Compiler(policies, options, environ, log)
