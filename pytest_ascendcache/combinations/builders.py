@@ -13,6 +13,7 @@ from math import prod
 
 from pytest_ascendcache.combinations.family import Build, Values
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, data_type
+from pytest_ascendcache.operators.dtypes import TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import ABSENT
 from pytest_ascendcache.operators.spec import attributes
 
@@ -100,14 +101,11 @@ def bias_add(type_name: str, values: Values) -> OperatorSpec | None:
     return OperatorSpec(type_name, (x, bias), (x,), given)
 
 
-_CAST_NUMBERS = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "bool": 12}
-
-
 def cast(type_name: str, values: Values) -> OperatorSpec:
     """A conversion to the type ``to``, which the attribute repeats if ``named``."""
     to = values["to"]
     x, y = (TensorDesc.of(each, *values["shape"]) for each in (values["dtype"], to))
-    given = attributes(dst_type=_CAST_NUMBERS[to] if values["named"] else None)
+    given = attributes(dst_type=TYPE_NUMBERS[to] if values["named"] else None)
     return OperatorSpec(type_name, (x,), (y,), given)
 
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo, OpInfoError, Parameter
 from pytest_ascendcache.operators.spec import Attribute
 

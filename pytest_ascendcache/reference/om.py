@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.singleop import parse_single_op, single_op_document
 
 FORMAT_VERSION = 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_ascendcache.operators.dtypes import TYPE_NUMBERS
 from pytest_ascendcache.reference.model.importing import (
     Importer,
     NotMapped,
@@ -131,15 +132,12 @@ def _clip(to: Importer, node: Any) -> None:
     to.emit("ClipByValue", [node.input[0], *names])
 
 
-_CAST = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "bool": 12}
-
-
 @maps("Cast")
 def _cast(to: Importer, node: Any) -> None:
     target = to.dtype(node.output[0])
     if target == to.dtype(node.input[0]):
         return to.same(node.input[0])
-    return to.emit("Cast", [node.input[0]], dst_type=_CAST[target])
+    return to.emit("Cast", [node.input[0]], dst_type=TYPE_NUMBERS[target])
 
 
 # --- products ------------------------------------------------------------------------------
