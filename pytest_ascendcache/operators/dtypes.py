@@ -1,8 +1,8 @@
 """Data types and formats of ATC's single-operator description, with the graph engine's numbers.
 
 Sources: CANN's single-operator parser (facts ``cann-operator-cache`` section 6.1) and its public
-headers (``ge::DataType``, ``ge::Format``). Simplified keys (facts ``static-kernel`` section 2.5) and
-names of ``.om`` files (``cann-operator-cache`` section 6.2) contain the numbers.
+headers (``ge::DataType``, ``ge::Format``). Simplified keys (facts ``static-kernel`` section 2.5)
+and names of ``.om`` files (``cann-operator-cache`` section 6.2) contain the numbers.
 """
 
 from __future__ import annotations
