@@ -1,6 +1,6 @@
 """What is compiled: operators, tensors, attributes, and the files that describe them.
 
-This room knows no options and no cache. It is the one thing the harness and the reference
+This room knows neither options nor caches. It is the only code that the suite and the reference
 toolchain share.
 """
 

@@ -1,7 +1,7 @@
 """Inputs at the edges of a type: zero, subnormal, largest, infinite, NaN.
 
-Ordinary samples keep an operator well conditioned; what goes wrong in a corner of a type, in an
-odd tail or in a long reduction shows on these.
+Ordinary samples keep an operator well conditioned. These inputs reveal what goes wrong at the edge
+of a type, in an odd tail or in a long reduction.
 """
 
 from __future__ import annotations
@@ -23,28 +23,27 @@ SUMMING = frozenset(
         *("AccumulateNV2", "AvgPoolV2", "GlobalAveragePool"),
     }
 )
-"""Types that add elements up: one infinite element would hide all others of its sum."""
+"""Types that add up elements. One infinite element would hide all others of its sum."""
 
 _WITHOUT = frozenset({"LayerNorm", "LayerNormV4", "BatchNorm", "Pow"})
-"""Types that are given samples alone: a zero among beta cancels, and what infinite or undefined
-powers are, no document of CANN says."""
+"""Types without edge values: a zero in beta cancels, and no document of CANN defines infinite or
+undefined powers."""
 
 EXTREMES = {"ReduceMax": -1.0, "ReduceMaxD": -1.0, "ReduceMin": 1.0, "ReduceMinD": 1.0}
-"""Types that look for an extreme, and the sign on whose side a wrong start is found."""
+"""Types that look for an extreme, and the sign of elements that reveals a wrong initial value."""
 
 
 def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
     """Samples (see :func:`sample_inputs`) with edge values between them.
 
-    The last element stays a sample, which an unwritten zero is not mistaken for.
-
-    Operators that add elements up are given zeros and subnormal numbers only.
+    The last element stays a sample, so that an element that was not written is noticed. Operators
+    that add up elements get only zeros and subnormal numbers.
 
     Raises:
         UnknownOperator, ValueError: as :func:`sample_inputs`.
     """
     if spec.type in _WITHOUT or spec.attribute("scale") not in (None, 1.0):
-        # A scaled edge is rounded, or overflows, on its way.
+        # A scaled edge value is rounded, or overflows.
         return sample_inputs(spec, seed)
     connected = [each for each in spec.inputs if not each.is_absent]
     inputs = [np.array(each) for each in sample_inputs(spec, seed)]
@@ -52,7 +51,7 @@ def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
         edges = _edges(values.dtype, spec.type in SUMMING)
         if tensor.is_const or not values.size or not edges:
             continue
-        # Steps that differ by input, so that edge values of one meet samples of the other.
+        # The steps differ by input, so that edge values of one meet samples of the other.
         places = range(values.size - 2, -1, -(2 + index))
         for place, edge in zip(places, edges, strict=False):
             values.flat[place] = edge
@@ -77,13 +76,13 @@ def _edges(dtype: np.dtype[Any], summing: bool) -> Sequence[Any]:
 def judged_elements(
     spec: OperatorSpec, inputs: Sequence[npt.NDArray[Any]], exact: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.bool_]:
-    """Where the first output is known: numbers, infinities, and NaN that came in as NaN.
+    """Where the exact first output is certain: numbers, infinities, and NaN that was an input.
 
-    Elsewhere NaN only says that the formula does not, as in ``inf * 0`` for a gate's limit.
+    Any other NaN only means that the formula is undefined, e.g. ``inf * 0`` at the limit of a gate.
     """
     known = ~np.isnan(exact)
     if spec.outputs[0].dtype.name not in ("float16", "float32"):
-        return np.asarray(known)  # what NaN is as an integer, no document says
+        return np.asarray(known)  # no document defines NaN as an integer
     for tensor, values in zip((t for t in spec.inputs if not t.is_absent), inputs, strict=True):
         if values.dtype.kind == "f" and not tensor.is_const and values.shape == exact.shape:
             known |= np.isnan(values)
