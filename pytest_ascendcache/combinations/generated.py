@@ -14,14 +14,7 @@ from itertools import chain
 from typing import Any
 
 from pytest_ascendcache.combinations import builders
-from pytest_ascendcache.combinations.family import (
-    STEP,
-    Build,
-    Family,
-    Values,
-    family,
-    shapes,
-)
+from pytest_ascendcache.combinations.family import STEP, Build, Family, Values, family, shapes
 from pytest_ascendcache.operators import OperatorSpec
 
 

@@ -8,11 +8,7 @@ from pytest_ascendcache.operators.dtypes import DataType, data_type
 from pytest_ascendcache.operators.opinfo import OperatorInfo, OpInfoError
 from pytest_ascendcache.operators.opinfo_json import read_opinfo, write_opinfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
-from pytest_ascendcache.operators.singleop import (
-    SingleOpError,
-    read_single_op,
-    write_single_op,
-)
+from pytest_ascendcache.operators.singleop import SingleOpError, read_single_op, write_single_op
 from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
 
 __all__ = [

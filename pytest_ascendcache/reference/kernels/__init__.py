@@ -1,7 +1,7 @@
 """The reference toolchain's kernel compiler: it turns an operator into an ELF object and C text.
 
-Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
-``movement``, ``joining``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
+Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``images``,
+``movement``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
 into rows (``trace``), which are printed as C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled
 by llvmlite (``objects``). ``execute`` runs kernels. It is not imported here, because it needs numpy
 and belongs in a throw-away process.
@@ -12,11 +12,10 @@ from pytest_ascendcache.reference.kernels import (  # noqa: F401  (fills the reg
     comparison,
     elementwise,
     fused,
-    joining,
+    images,
     matrix,
     movement,
     normalisation,
-    pooling,
     reductions,
     transformer,
 )
@@ -38,10 +37,7 @@ from pytest_ascendcache.reference.kernels.errors import (
 from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
 from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
 from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
-from pytest_ascendcache.reference.kernels.registry import (
-    operator_types,
-    register,
-)
+from pytest_ascendcache.reference.kernels.registry import operator_types, register
 
 __all__ = [
     "SOCS",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.operator import FLOATS, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.reductions import Sum
 from pytest_ascendcache.reference.kernels.registry import register
@@ -71,8 +71,8 @@ class _Scores:
         ``place``.
         """
         op, trace = self._op, self._op.trace
-        start = offset(trace, where, self._query.steps[:3])
-        other = offset(trace, (where[0], shared, place), self._key.steps[:3])
+        start = op.offset(where, self._query.steps[:3])
+        other = op.offset((where[0], shared, place), self._key.steps[:3])
         total = Sum(op)
         with trace.nest((self._query.extents[3],)) as (feature,):
             factor = op.input(0).load(start + feature * self._query.steps[3])
@@ -80,7 +80,7 @@ class _Scores:
         score = total.get() * self._scale
         if self._mask is None:
             return score
-        masked = self._mask.load_bits(offset(trace, (*where, place), self._mask_steps))
+        masked = self._mask.load_bits(op.offset((*where, place), self._mask_steps))
         return select(masked.equals(0), score, _MASKED)
 
 
@@ -150,14 +150,14 @@ def flash_attention(op: KernelContext) -> None:
             powers.add(f.exp(scores.at(where, common, place) - largest.get()))
         most, share = largest.get(), powers.get()
         with trace.nest((_COPIES,)) as (copy,):
-            line = offset(trace, (*where, copy), row_major(highest.shape))
+            line = op.offset((*where, copy), highest.strides)
             highest.store(line, most)
             total.store(line, share)
         with trace.nest((features,)) as (feature,):
             mixed = Sum(op)
             with trace.nest((length,)) as (place,):
                 power = f.exp(scores.at(where, common, place) - most)
-                wanted = offset(trace, (item, common, place, feature), value.steps)
+                wanted = op.offset((item, common, place, feature), value.steps)
                 mixed.add(power * op.input(2).load(wanted))
-            target = offset(trace, (*where, feature), query.steps)
+            target = op.offset((*where, feature), query.steps)
             attention.store(target, mixed.get() / share)

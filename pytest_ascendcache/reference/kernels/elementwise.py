@@ -9,7 +9,6 @@ from math import log as logarithm
 from typing import Any
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import row_major
 from pytest_ascendcache.reference.kernels.operator import NUMBERS, STORABLE, WIDE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
@@ -252,7 +251,7 @@ def bias_add(op: KernelContext) -> None:
     op.expect_shape(bias, (x.shape[channel],))
     op.expect_shape(op.output(), x.shape, x.dtype)
     along = tuple(int(dimension == channel) for dimension in range(rank))
-    op.walk(x.shape, [row_major(x.shape), along], lambda x, bias: x + bias)
+    op.walk(x.shape, [x.strides, along], lambda x, bias: x + bias)
 
 
 _TYPES: dict[str | int, str] = {
@@ -283,7 +282,7 @@ def cast(op: KernelContext) -> None:
             known = ", ".join(map(str, _TYPES))
             op.fail(f"has {type_!r} for the attribute dst_type; use one of {known}")
     op.expect_shape(target, op.input(0).shape, name)
-    op.walk(target.shape, [row_major(target.shape)], partial(_convert, op))
+    op.walk(target.shape, [target.strides], partial(_convert, op))
 
 
 def _convert(op: KernelContext, x: Value) -> Value:

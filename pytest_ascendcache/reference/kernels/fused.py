@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from pytest_ascendcache.reference.kernels import comparison, matrix  # noqa: F401  (registers parts)
+from pytest_ascendcache.reference.kernels import comparison, images, matrix  # noqa: F401  (registers parts)
 from pytest_ascendcache.reference.kernels.elementwise import FORMULAS
-from pytest_ascendcache.reference.kernels.layout import offset, row_major
+from pytest_ascendcache.reference.kernels.layout import row_major
 from pytest_ascendcache.reference.kernels.normalisation import normalise
 from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.registry import definition, register_fused
@@ -74,7 +74,7 @@ def add_layer_norm(op: KernelContext) -> None:
     if not count:
         op.fail(f"has nothing to normalise in {list(shape)}; use positive extents")
     with op.trace.nest(outer) as indices:
-        start = offset(op.trace, indices, row_major(shape)[:axis])
+        start = op.offset(indices, row_major(shape)[:axis])
 
         def load(place: Value) -> Value:
             return first.load(start + place) + second.load(start + place)

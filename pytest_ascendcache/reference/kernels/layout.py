@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_ascendcache.reference.kernels.trace import Trace, Value
-
 Strides = tuple[int, ...]
 
 
@@ -62,11 +60,3 @@ def merge(extents: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], l
         tuple(extent for extent, _ in merged),
         [tuple(steps[number] for _, steps in merged) for number in range(len(strides))],
     )
-
-
-def offset(trace: Trace, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
-    """``start`` plus the offset of the element that the loop counters ``indices`` select."""
-    total = trace.index(start)
-    for index, step in zip(indices, strides, strict=True):
-        total = total + index * step
-    return total

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf, prod
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.operator import KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.reductions import Reduction, Sum
 from pytest_ascendcache.reference.kernels.registry import register
@@ -97,14 +97,14 @@ def layer_norm(op: KernelContext) -> None:
 
     trace, count = op.trace, prod(inner)
     with trace.nest(row_shape) as outer:
-        first = offset(trace, outer, row_major(x.shape)[:norm_axis])
-        row = offset(trace, outer, row_major(row_shape))
+        first = op.offset(outer, x.strides[:norm_axis])
+        row = op.offset(outer, row_major(row_shape))
         mean, variance = moments(op, x, first, count)
         root = _inverse_root(op, variance + epsilon)
         with trace.nest(inner) as indices:
-            element = first + offset(trace, indices, row_major(inner))
+            element = first + op.offset(indices, row_major(inner))
             steps = broadcast_strides(gamma.shape, rank)
-            parameter = offset(trace, [*outer, *indices], steps)
+            parameter = op.offset([*outer, *indices], steps)
             normal = (x.load(element) - mean) * root
             result = normal * gamma.load(parameter) + beta.load(parameter)
             op.output().store(element, result)
@@ -155,7 +155,7 @@ def batch_norm(op: KernelContext) -> None:
         return (x - mean) / (variance + epsilon).square_root() * scale + shift
 
     along = tuple(int(dimension == 1) for dimension in range(len(x.shape)))
-    op.walk(x.shape, [row_major(x.shape), along, along, along, along], formula)
+    op.walk(x.shape, [x.strides, along, along, along, along], formula)
 
 
 def moments(op: KernelContext, x: Tensor, first: Value, count: int) -> tuple[Value, Value]:

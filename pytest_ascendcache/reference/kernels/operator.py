@@ -15,7 +15,6 @@ from pytest_ascendcache.reference.kernels.layout import (
     broadcast_shape,
     broadcast_strides,
     merge,
-    offset,
     row_major,
 )
 from pytest_ascendcache.reference.kernels.trace import Trace, Type, Value, select
@@ -61,6 +60,7 @@ class Tensor:
     def __init__(self, trace: Trace, desc: TensorDesc, role: str, pointer: Value) -> None:
         self.desc = desc
         self.shape = desc.shape
+        self.strides = row_major(desc.shape)
         self.role = role
         """The tensor's name in error messages, e.g. ``input 0``."""
         self.dtype = desc.dtype.name
@@ -209,10 +209,17 @@ class KernelContext:
         extents, (to, *of) = merge(shape, row_major(shape), *strides)
         with self.trace.nest(extents) as indices:
             elements = [
-                self.input(position).load(offset(self.trace, indices, steps))
+                self.input(position).load(self.offset(indices, steps))
                 for position, steps in enumerate(of)
             ]
-            self.output().store(offset(self.trace, indices, to), formula(*elements))
+            self.output().store(self.offset(indices, to), formula(*elements))
+
+    def offset(self, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
+        """``start`` plus the offset of the element that the loop counters ``indices`` select."""
+        total = self.trace.index(start)
+        for index, step in zip(indices, strides, strict=True):
+            total = total + index * step
+        return total
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""

@@ -8,7 +8,7 @@ from math import inf, prod
 
 from pytest_ascendcache.reference.kernels import functions as f
 from pytest_ascendcache.reference.kernels.half import cut_to_11_bits
-from pytest_ascendcache.reference.kernels.layout import merge, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import merge, row_major
 from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
@@ -68,9 +68,8 @@ class Reduction:
     """Nested loops over a tensor: kept dimensions outside, reduced dimensions inside."""
 
     def __init__(self, op: KernelContext, tensor: Tensor, axes: tuple[int, ...]) -> None:
-        self._trace = op.trace
-        shape = tensor.shape
-        strides = row_major(shape)
+        self._op = op
+        shape, strides = tensor.shape, tensor.strides
         kept = [axis for axis in range(len(shape)) if axis not in axes]
         self.count = prod(shape[axis] for axis in axes)
         """How many elements are combined into one."""
@@ -85,17 +84,15 @@ class Reduction:
     @contextmanager
     def rows(self) -> Iterator[tuple[Value, Value]]:
         """Loop over the results; yields the offsets of the first element and of the result."""
-        with self._trace.nest(self._outer) as indices:
-            yield (
-                offset(self._trace, indices, self._outer_strides),
-                offset(self._trace, indices, self._row_strides),
-            )
+        with self._op.trace.nest(self._outer) as indices:
+            first = self._op.offset(indices, self._outer_strides)
+            yield first, self._op.offset(indices, self._row_strides)
 
     @contextmanager
     def elements(self, first: Value) -> Iterator[Value]:
         """Loop over the elements of the row that starts at ``first``; yields their offsets."""
-        with self._trace.nest(self._inner) as indices:
-            yield first + offset(self._trace, indices, self._inner_strides)
+        with self._op.trace.nest(self._inner) as indices:
+            yield first + self._op.offset(indices, self._inner_strides)
 
 
 def _reduced(op: KernelContext) -> Reduction:

@@ -10,7 +10,7 @@ from math import prod
 
 from pytest_ascendcache.reference.kernels import functions as f
 from pytest_ascendcache.reference.kernels.elementwise import elementwise
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.matrix import product
 from pytest_ascendcache.reference.kernels.normalisation import average, moments
 from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext
@@ -63,12 +63,12 @@ def swish_gated(op: KernelContext) -> None:
         op.fail(f"cannot halve the shape {list(x.shape)} along dim {axis}; make it even")
     made = (*x.shape[:axis], half, *x.shape[axis + 1 :])
     op.expect_shape(y, made, x.dtype)
-    strides = row_major(x.shape)
+    strides = x.strides
     with op.trace.nest(made) as indices:
-        first = offset(op.trace, indices, strides)
+        first = op.offset(indices, strides)
         gate = x.load(first)
         other = x.load(first + half * strides[axis])
-        y.store(offset(op.trace, indices, row_major(made)), gate * f.sigmoid(gate) * other)
+        y.store(op.offset(indices, row_major(made)), gate * f.sigmoid(gate) * other)
 
 
 @register("RmsNorm", attributes=("epsilon",), inputs=(2, 2), outputs=(1, 2))
@@ -89,7 +89,7 @@ def rms_norm(op: KernelContext) -> None:
     epsilon = op.number("epsilon", 1e-6)
     trace = op.trace
     with trace.nest(outer) as indices:
-        first = offset(trace, indices, row_major(x.shape)[: len(outer)])
+        first = op.offset(indices, x.strides[: len(outer)])
 
         def squared(place: Value, first: Value = first) -> Value:
             value = x.load(first + place)
@@ -100,7 +100,7 @@ def rms_norm(op: KernelContext) -> None:
         with trace.nest((prod(inner),)) as (place,):
             op.output().store(first + place, x.load(first + place) * root * gamma.load(place))
         for each in op.outputs[1:]:
-            each.store(offset(trace, indices, row_major(outer)), root)
+            each.store(op.offset(indices, row_major(outer)), root)
 
 
 @register("RotaryMul", inputs=(3, 3), attributes=("rotary_mode", "mode"))
@@ -122,13 +122,13 @@ def rotary(op: KernelContext) -> None:
             op.fail(f"cannot broadcast {list(each.shape)} to {list(x.shape)}; make extents 1")
         steps.append(broadcast_strides(each.shape, rank))
     op.expect_shape(op.output(), x.shape, x.dtype)
-    strides, outer = row_major(x.shape), x.shape[:-1]
+    strides, outer = x.strides, x.shape[:-1]
     with op.trace.nest((*outer, half)) as indices:
-        first = offset(op.trace, indices, strides)
+        first = op.offset(indices, strides)
         low, high = x.load(first), x.load(first + half)
         for place, own, turned in ((0, low, -high), (half, high, low)):
             cos, sin = (
-                each.load(offset(op.trace, indices, step) + place * step[-1])
+                each.load(op.offset(indices, step) + place * step[-1])
                 for each, step in zip((cosine, sine), steps, strict=True)
             )
             op.output().store(first + place, own * cos + turned * sin)
@@ -152,7 +152,7 @@ def _layer_norm(op: KernelContext, inner: tuple[int, ...], epsilon: float, first
         op.fail(f"cannot normalise {list(inner)} of {list(x.shape)}; name its last extents")
     trace, count = op.trace, prod(inner)
     with trace.nest(outer) as indices:
-        start = offset(trace, indices, row_major(x.shape)[: len(outer)])
+        start = op.offset(indices, x.strides[: len(outer)])
         mean, variance = moments(op, x, start, count)
         root = 1.0 / (variance + epsilon).square_root()
         with trace.nest((count,)) as (place,):
@@ -160,7 +160,7 @@ def _layer_norm(op: KernelContext, inner: tuple[int, ...], epsilon: float, first
             result = result * gamma.load(place) if gamma is not None else result
             result = result + beta.load(place) if beta is not None else result
             op.output().store(start + place, result)
-        row = offset(trace, indices, row_major(outer))
+        row = op.offset(indices, row_major(outer))
         for each, value in zip(op.outputs[1:], (mean, root), strict=False):
             each.store(row, value)
 

@@ -202,8 +202,8 @@ def _pads(
     """ONNX's pads as ATC's pairs: top, bottom, left, right."""
     rank, mode = len(kernel), attribute(node, "auto_pad", "NOTSET")
     if mode in ("NOTSET", "VALID"):
-        none = [0] * 2 * rank
-        pads = attribute(node, "pads", none) if mode == "NOTSET" else none
+        zeros = [0] * 2 * rank
+        pads = attribute(node, "pads", zeros) if mode == "NOTSET" else zeros
         return tuple(int(pads[axis + side * rank]) for axis in range(rank) for side in (0, 1))
     extents, made = to.shape(node.input[0])[2:], to.shape(node.output[0])[2:]
     pairs: list[int] = []
