@@ -36,6 +36,16 @@ _MOST_TENSORS = 64
 _ANY = Domain(0.0, 2.0, signed=True)
 _POSITIVE = Domain(0.25, 4.0)
 _SUMMED = Domain(0.25, 1.0)
+_DIVISOR = Domain(0.5, 2.0, signed=True)
+_SCALE = Domain(0.5, 1.5)
+_OFFSET = Domain(4.0, 5.0)
+"""Keeps the result of a normalisation from zero, so that the sum does not cancel."""
+_NORMALISED = Domain(1.0, 3.0)
+"""Elements whose mean is not near zero."""
+_STANDARDISED = (Domain(3.0, 4.0), _SCALE, _OFFSET, Domain(0.5, 1.5), Domain(0.5, 1.5))
+"""x, scale, offset, mean and variance: the mean is not near x, and the variance not near 0."""
+_PLACE = Domain(0.0, 0.25)
+"""Indices 0 and 1, since integers are sampled in quarters; every table has two slices."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +53,15 @@ class Operator:
     """The semantics of one type.
 
     ``compute(spec, *inputs)`` returns the outputs; an unconnected input is ``None``. From ``least``
-    to ``most`` inputs may be connected. ``index_input`` is the input, if any, that is no data but
+    to ``most`` inputs may be connected. The operator is well conditioned in ``domain``, which all
+    inputs share or each has for itself. ``index_input`` is the input, if any, that is no data but
     selects axes or extents. ``layout``: the operator depends on the layout of images.
     """
 
     compute: Callable[..., Array | list[Array]]
     least: int = 1
     most: int = 1
-    domain: Domain | Callable[[OperatorSpec, int], Domain] = _ANY
+    domain: Domain | tuple[Domain, ...] | Callable[[OperatorSpec], Domain] = _ANY
     index_input: int | None = None
     layout: bool = False
 
@@ -109,12 +120,9 @@ def _chosen(spec: OperatorSpec, name: str, tensor: Array | None) -> tuple[int, .
 # Element-wise.
 
 
-def _elementwise(function: Callable[[Array], Array]) -> Callable[..., Array]:
-    return lambda _spec, x: function(x)
-
-
-def _broadcast(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    return lambda _spec, x1, x2: function(x1, x2)
+def _elementwise(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A formula of the inputs alone, which broadcast."""
+    return lambda _spec, *inputs: function(*inputs)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -203,10 +211,6 @@ def _gelu_v2(spec: OperatorSpec, x: Array) -> Array:
     if kind == "tanh":
         return _gelu(x)
     return np.asarray(x / 2 * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)))
-
-
-def _select(_spec: OperatorSpec, condition: Array, yes: Array, no: Array) -> Array:
-    return np.where(condition != 0, yes, no)
 
 
 def _bucketize(spec: OperatorSpec, x: Array) -> Array:
@@ -467,38 +471,10 @@ def _slice(
 # The inputs for which each operator is well conditioned.
 
 
-def _divisor(_spec: OperatorSpec, index: int) -> Domain:
-    return Domain(0.5, 2.0, signed=True) if index == 1 else _ANY
-
-
-def _normalised(_spec: OperatorSpec, index: int) -> Domain:
-    """The mean of x is not near zero, and beta keeps y from zero, so neither cancels."""
-    return (Domain(1.0, 3.0), Domain(0.5, 1.5), Domain(4.0, 5.0))[index]
-
-
-def _normalised_v4(spec: OperatorSpec, index: int) -> Domain:
-    return _normalised(spec, max(index - 1, 0))
-
-
-def _castable(spec: OperatorSpec, _index: int) -> Domain:
+def _castable(spec: OperatorSpec) -> Domain:
     target = real_type(spec.outputs[0]) if spec.outputs else None
     whole = target is not None and target.kind in "iu"
     return Domain(0.0, 100.0, signed=target is None or target.kind != "u") if whole else _ANY
-
-
-def _power(_spec: OperatorSpec, index: int) -> Domain:
-    return Domain(-2.0, 2.0) if index == 1 else Domain(0.5, 2.0)
-
-
-def _standardised(_spec: OperatorSpec, index: int) -> Domain:
-    """As for LayerNorm. The mean is not near x, and the variance is not near 0."""
-    high, scale, offset = Domain(3.0, 4.0), Domain(0.5, 1.5), Domain(4.0, 5.0)
-    return (high, scale, offset, Domain(0.5, 1.5), Domain(0.5, 1.5))[index]
-
-
-def _place(_spec: OperatorSpec, index: int) -> Domain:
-    """Indices 0 and 1, since integers are sampled in quarters; every table has two slices."""
-    return Domain(0.0, 0.25) if index == 1 else _ANY
 
 
 OPERATORS: dict[str, Operator] = {
@@ -507,7 +483,7 @@ OPERATORS: dict[str, Operator] = {
     "Square": Operator(_elementwise(np.square)),
     "Sqrt": Operator(_elementwise(np.sqrt), domain=_POSITIVE),
     "Rsqrt": Operator(_elementwise(lambda x: 1 / np.sqrt(x)), domain=_POSITIVE),
-    "Reciprocal": Operator(_elementwise(lambda x: 1 / x), domain=Domain(0.5, 2.0, signed=True)),
+    "Reciprocal": Operator(_elementwise(lambda x: 1 / x), domain=_DIVISOR),
     "Exp": Operator(_exp, domain=Domain(0.0, 4.0, signed=True)),
     # Near 1 the logarithm amplifies an error in the last place of its input without bound.
     "Log": Operator(_log, domain=Domain(2.0, 16.0)),
@@ -519,12 +495,12 @@ OPERATORS: dict[str, Operator] = {
     "FastGelu": Operator(_elementwise(_fast_gelu)),
     "Mish": Operator(_elementwise(_mish)),
     "Swish": Operator(_swish),
-    "Add": Operator(_broadcast(np.add), 2, 2),
-    "Sub": Operator(_broadcast(np.subtract), 2, 2),
-    "Mul": Operator(_broadcast(np.multiply), 2, 2),
-    "RealDiv": Operator(_broadcast(np.divide), 2, 2, domain=_divisor),
-    "Maximum": Operator(_broadcast(np.maximum), 2, 2),
-    "Minimum": Operator(_broadcast(np.minimum), 2, 2),
+    "Add": Operator(_elementwise(np.add), 2, 2),
+    "Sub": Operator(_elementwise(np.subtract), 2, 2),
+    "Mul": Operator(_elementwise(np.multiply), 2, 2),
+    "RealDiv": Operator(_elementwise(np.divide), 2, 2, domain=(_ANY, _DIVISOR)),
+    "Maximum": Operator(_elementwise(np.maximum), 2, 2),
+    "Minimum": Operator(_elementwise(np.minimum), 2, 2),
     "BiasAdd": Operator(_bias_add, 2, 2),
     "Cast": Operator(_cast, domain=_castable),
     "ReduceSum": Operator(_reduction(np.sum), 2, 2, domain=_SUMMED, index_input=1),
@@ -534,7 +510,7 @@ OPERATORS: dict[str, Operator] = {
     "ReduceMeanD": Operator(_reduction(np.mean), domain=_SUMMED),
     "ReduceMaxD": Operator(_reduction(np.max)),
     "SoftmaxV2": Operator(_softmax),
-    "LayerNorm": Operator(_layer_norm, 3, 3, domain=_normalised),
+    "LayerNorm": Operator(_layer_norm, 3, 3, domain=(_NORMALISED, _SCALE, _OFFSET)),
     "MatMul": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=_SUMMED),
     "MatMulV2": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=_SUMMED),
     "BatchMatMul": Operator(_matmul("adj_x1", "adj_x2"), 2, 2, domain=_SUMMED),
@@ -551,24 +527,26 @@ OPERATORS: dict[str, Operator] = {
     # Further types that models in ONNX consist of.
     "Erf": Operator(_elementwise(_erf)),
     "GeluV2": Operator(_gelu_v2),
-    "Pow": Operator(_broadcast(np.power), 2, 2, domain=_power),
-    "Equal": Operator(_broadcast(np.equal), 2, 2),
-    "Less": Operator(_broadcast(np.less), 2, 2),
-    "Greater": Operator(_broadcast(np.greater), 2, 2),
-    "SelectV2": Operator(_select, 3, 3),
+    "Pow": Operator(_elementwise(np.power), 2, 2, domain=(Domain(0.5, 2.0), Domain(-2.0, 2.0))),
+    "Equal": Operator(_elementwise(np.equal), 2, 2),
+    "Less": Operator(_elementwise(np.less), 2, 2),
+    "Greater": Operator(_elementwise(np.greater), 2, 2),
+    "SelectV2": Operator(_elementwise(np.where), 3, 3),
     "AccumulateNV2": Operator(_accumulate, 1, _MOST_TENSORS, domain=_SUMMED),
-    "BatchNorm": Operator(_batch_norm, 5, 5, domain=_standardised),
+    "BatchNorm": Operator(_batch_norm, 5, 5, domain=_STANDARDISED),
     "ReduceMin": Operator(_reduction(np.min), 2, 2, index_input=1),
     "ReduceMinD": Operator(_reduction(np.min)),
     "UnsqueezeV3": Operator(_unsqueeze, 2, 2, index_input=1),
     "BroadcastTo": Operator(_broadcast_to, 2, 2, index_input=1),
     "ConcatD": Operator(_concat, 1, _MOST_TENSORS),
     "SplitVD": Operator(_split),
-    "GatherV2": Operator(_gather, 3, 3, domain=_place, index_input=2),
+    "GatherV2": Operator(_gather, 3, 3, domain=(_ANY, _PLACE, _ANY), index_input=2),
     "StridedSliceV2": Operator(_slice, 5, 5),
     # Types with lists of any length, or with two optional inputs.
     "Bucketize": Operator(_bucketize),
-    "LayerNormV4": Operator(_layer_norm_v4, 2, 4, domain=_normalised_v4, index_input=1),
+    "LayerNormV4": Operator(
+        _layer_norm_v4, 2, 4, domain=(_NORMALISED, _ANY, _SCALE, _OFFSET), index_input=1
+    ),
 }
 
 """The semantics of every type, by CANN's name."""

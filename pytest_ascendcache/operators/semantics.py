@@ -133,8 +133,9 @@ def sample_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
         if operator.index_input == index:
             raise ValueError(f"{where} selects axes or extents; make it a constant.")
         generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
-        domain = operator.domain(spec, index) if callable(operator.domain) else operator.domain
-        samples.append(_sample(tensor, generator, domain))
+        domain = operator.domain(spec) if callable(operator.domain) else operator.domain
+        one = domain[index] if isinstance(domain, tuple) else domain
+        samples.append(_sample(tensor, generator, one))
     return samples
 
 

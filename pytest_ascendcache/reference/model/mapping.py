@@ -59,9 +59,7 @@ def _renamed(to: Importer, node: Any) -> None:
     to.emit(_SAME[node.op_type], list(node.input))
 
 
-@maps("Identity")
-def _identity(to: Importer, node: Any) -> None:
-    to.same(node.input[0])
+maps("Identity")(lambda to, node: to.same(node.input[0]))
 
 
 @maps("Dropout")
@@ -378,8 +376,7 @@ def _reshape(to: Importer, node: Any) -> None:
 
 @maps("Flatten")
 def _flatten(to: Importer, node: Any) -> None:
-    axis = int(attribute(node, "axis", 1))
-    to.emit("Flatten", [node.input[0]], axis=axis)
+    to.emit("Flatten", [node.input[0]], axis=int(attribute(node, "axis", 1)))
 
 
 @maps("Squeeze", "Unsqueeze")
@@ -406,8 +403,7 @@ def _expand(to: Importer, node: Any) -> None:
 
 @maps("Tile")
 def _tile(to: Importer, node: Any) -> None:
-    multiples = to.integers(node.input[1], "repeats")
-    to.emit("TileD", [node.input[0]], multiples=multiples)
+    to.emit("TileD", [node.input[0]], multiples=to.integers(node.input[1], "repeats"))
 
 
 @maps("Concat")

@@ -44,11 +44,10 @@ def read_model(path: Path, input_shape: str) -> OnnxModel:
     proto = _parsed(onnx, path)
     versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
     if not proto.graph.node or not versions:
-        raise invalid_value(MODEL, path, "It describes no ONNX graph; name an .onnx file.")
+        raise _bad_model(path, "It describes no ONNX graph; name an .onnx file.")
     newest = onnx.defs.onnx_opset_version()
     if versions[0] > newest:
-        raise invalid_value(
-            MODEL,
+        raise _bad_model(
             path,
             f"It is of opset {versions[0]}, and the installed package onnx knows at most {newest}; "
             "export the model with an earlier opset, or install a newer onnx.",
@@ -56,14 +55,13 @@ def read_model(path: Path, input_shape: str) -> OnnxModel:
     try:
         onnx.load_external_data_for_model(proto, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise invalid_value(
-            MODEL, path, f"Weights kept beside it cannot be read: {_line(error)}"
-        ) from None
+        reason = f"Weights kept beside it cannot be read: {_line(error)}"
+        raise _bad_model(path, reason) from None
     try:
         # By its path, because a model with external data may be larger than a protobuf.
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise invalid_value(MODEL, path, f"It is no valid ONNX model: {_line(error)}") from None
+        raise _bad_model(path, f"It is no valid ONNX model: {_line(error)}") from None
     return OnnxModel(proto, versions[0], _shapes(proto.graph, input_shape))
 
 
@@ -71,14 +69,13 @@ def _check_file(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise invalid_value(MODEL, path, f"It cannot be read ({error.strerror}).") from None
+        raise _bad_model(path, f"It cannot be read ({error.strerror}).") from None
     if not stat.S_ISREG(status.st_mode):
-        raise invalid_value(MODEL, path, "It is no regular file; name an .onnx file.")
+        raise _bad_model(path, "It is no regular file; name an .onnx file.")
     if not status.st_size:
-        raise invalid_value(MODEL, path, "It is empty; export the model again.")
+        raise _bad_model(path, "It is empty; export the model again.")
     if status.st_size > _LARGEST:
-        raise invalid_value(
-            MODEL,
+        raise _bad_model(
             path,
             f"It has {status.st_size} bytes, more than a protobuf file can hold (2 GB); save its "
             "weights as external data.",
@@ -89,11 +86,14 @@ def _parsed(onnx: Any, path: Path) -> Any:
     try:
         return onnx.load(str(path), load_external_data=False)
     except OSError as error:
-        raise invalid_value(MODEL, path, f"It cannot be read ({error.strerror}).") from None
+        raise _bad_model(path, f"It cannot be read ({error.strerror}).") from None
     except Exception:  # protobuf's error type differs between its implementations
-        raise invalid_value(
-            MODEL, path, "It is no whole ONNX file; copy or export the model again."
-        ) from None
+        reason = "It is no whole ONNX file; copy or export the model again."
+        raise _bad_model(path, reason) from None
+
+
+def _bad_model(path: Path, reason: str) -> AtcError:
+    return invalid_value(MODEL, path, reason)
 
 
 def _line(error: Exception) -> str:
