@@ -19,7 +19,6 @@ from pytest_ascendcache.reference.kernels import (  # noqa: F401  (fills the reg
     reductions,
     transformer,
 )
-from pytest_ascendcache.reference.kernels.c_text import SourceLocation
 from pytest_ascendcache.reference.kernels.compiler import (
     Implementation,
     Kernel,
@@ -35,20 +34,15 @@ from pytest_ascendcache.reference.kernels.errors import (
     UnsupportedTuning,
 )
 from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
-from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
-from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
-from pytest_ascendcache.reference.kernels.registry import operator_types, register
+from pytest_ascendcache.reference.kernels.objects import SOCS, compiler_version
+from pytest_ascendcache.reference.kernels.registry import operator_types
 
 __all__ = [
     "SOCS",
     "Implementation",
     "Kernel",
-    "KernelContext",
     "KernelError",
     "KernelOptions",
-    "OperatorDefinition",
-    "Soc",
-    "SourceLocation",
     "UnsupportedOperator",
     "UnsupportedSoc",
     "UnsupportedTuning",
@@ -59,5 +53,4 @@ __all__ = [
     "fused_type",
     "implementations",
     "operator_types",
-    "register",
 ]
