@@ -35,7 +35,7 @@ _MOST_TENSORS = 64
 
 _ANY = Domain(0.0, 2.0, signed=True)
 _POSITIVE = Domain(0.25, 4.0)
-_SUMMED = Domain(0.25, 1.0)
+SUMMED = Domain(0.25, 1.0)
 _DIVISOR = Domain(0.5, 2.0, signed=True)
 _SCALE = Domain(0.5, 1.5)
 _OFFSET = Domain(4.0, 5.0)
@@ -503,27 +503,27 @@ OPERATORS: dict[str, Operator] = {
     "Minimum": Operator(_elementwise(np.minimum), 2, 2),
     "BiasAdd": Operator(_bias_add, 2, 2),
     "Cast": Operator(_cast, domain=_castable),
-    "ReduceSum": Operator(_reduction(np.sum), 2, 2, domain=_SUMMED, index_input=1),
-    "ReduceMean": Operator(_reduction(np.mean), 2, 2, domain=_SUMMED, index_input=1),
+    "ReduceSum": Operator(_reduction(np.sum), 2, 2, domain=SUMMED, index_input=1),
+    "ReduceMean": Operator(_reduction(np.mean), 2, 2, domain=SUMMED, index_input=1),
     "ReduceMax": Operator(_reduction(np.max), 2, 2, index_input=1),
-    "ReduceSumD": Operator(_reduction(np.sum), domain=_SUMMED),
-    "ReduceMeanD": Operator(_reduction(np.mean), domain=_SUMMED),
+    "ReduceSumD": Operator(_reduction(np.sum), domain=SUMMED),
+    "ReduceMeanD": Operator(_reduction(np.mean), domain=SUMMED),
     "ReduceMaxD": Operator(_reduction(np.max)),
     "SoftmaxV2": Operator(_softmax),
     "LayerNorm": Operator(_layer_norm, 3, 3, domain=(_NORMALISED, _SCALE, _OFFSET)),
-    "MatMul": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=_SUMMED),
-    "MatMulV2": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=_SUMMED),
-    "BatchMatMul": Operator(_matmul("adj_x1", "adj_x2"), 2, 2, domain=_SUMMED),
-    "BatchMatMulV2": Operator(_matmul("adj_x1", "adj_x2"), 2, 3, domain=_SUMMED),
+    "MatMul": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=SUMMED),
+    "MatMulV2": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=SUMMED),
+    "BatchMatMul": Operator(_matmul("adj_x1", "adj_x2"), 2, 2, domain=SUMMED),
+    "BatchMatMulV2": Operator(_matmul("adj_x1", "adj_x2"), 2, 3, domain=SUMMED),
     "Transpose": Operator(_transpose, 2, 2, index_input=1),
     "TransposeD": Operator(_transpose),
     "Reshape": Operator(_reshape, 1, 2, index_input=1),
     "Flatten": Operator(_flatten),
-    "Conv2D": Operator(_conv2d, 2, 3, domain=_SUMMED, layout=True),
+    "Conv2D": Operator(_conv2d, 2, 3, domain=SUMMED, layout=True),
     "MaxPool": Operator(_max_pool, layout=True),
     "MaxPoolV3": Operator(_max_pool_v3, layout=True),
-    "AvgPoolV2": Operator(_average_pool, domain=_SUMMED, layout=True),
-    "GlobalAveragePool": Operator(_global_average, domain=_SUMMED, layout=True),
+    "AvgPoolV2": Operator(_average_pool, domain=SUMMED, layout=True),
+    "GlobalAveragePool": Operator(_global_average, domain=SUMMED, layout=True),
     # Further types that models in ONNX consist of.
     "Erf": Operator(_elementwise(_erf)),
     "GeluV2": Operator(_gelu_v2),
@@ -532,7 +532,7 @@ OPERATORS: dict[str, Operator] = {
     "Less": Operator(_elementwise(np.less), 2, 2),
     "Greater": Operator(_elementwise(np.greater), 2, 2),
     "SelectV2": Operator(_elementwise(np.where), 3, 3),
-    "AccumulateNV2": Operator(_accumulate, 1, _MOST_TENSORS, domain=_SUMMED),
+    "AccumulateNV2": Operator(_accumulate, 1, _MOST_TENSORS, domain=SUMMED),
     "BatchNorm": Operator(_batch_norm, 5, 5, domain=_STANDARDISED),
     "ReduceMin": Operator(_reduction(np.min), 2, 2, index_input=1),
     "ReduceMinD": Operator(_reduction(np.min)),
