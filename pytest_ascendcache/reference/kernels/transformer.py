@@ -63,11 +63,10 @@ def swish_gated(op: KernelContext) -> None:
         op.fail(f"cannot halve the shape {list(x.shape)} along dim {axis}; make it even")
     made = (*x.shape[:axis], half, *x.shape[axis + 1 :])
     op.expect_shape(y, made, x.dtype)
-    strides = x.strides
     with op.trace.nest(made) as indices:
-        first = op.offset(indices, strides)
+        first = op.offset(indices, x.strides)
         gate = x.load(first)
-        other = x.load(first + half * strides[axis])
+        other = x.load(first + half * x.strides[axis])
         y.store(op.offset(indices, row_major(made)), gate * f.sigmoid(gate) * other)
 
 
@@ -91,7 +90,7 @@ def rms_norm(op: KernelContext) -> None:
     with trace.nest(outer) as indices:
         first = op.offset(indices, x.strides[: len(outer)])
 
-        def squared(place: Value, first: Value = first) -> Value:
+        def squared(place: Value) -> Value:
             value = x.load(first + place)
             return value * value
 
@@ -111,8 +110,7 @@ def rotary(op: KernelContext) -> None:
     half, odd = divmod(x.shape[-1], 2) if x.shape else (0, 1)
     if odd:
         op.fail(f"cannot halve the last extent of {list(x.shape)}; make it even")
-    if op.text("rotary_mode", "half", ("half",)) != "half":
-        op.fail("supports only rotary_mode 'half'")
+    op.text("rotary_mode", "half", ("half",))
     steps = []
     for each in (cosine, sine):
         op.expect_dtype_of_first(each)
@@ -122,9 +120,8 @@ def rotary(op: KernelContext) -> None:
             op.fail(f"cannot broadcast {list(each.shape)} to {list(x.shape)}; make extents 1")
         steps.append(broadcast_strides(each.shape, rank))
     op.expect_shape(op.output(), x.shape, x.dtype)
-    strides, outer = x.strides, x.shape[:-1]
-    with op.trace.nest((*outer, half)) as indices:
-        first = op.offset(indices, strides)
+    with op.trace.nest((*x.shape[:-1], half)) as indices:
+        first = op.offset(indices, x.strides)
         low, high = x.load(first), x.load(first + half)
         for place, own, turned in ((0, low, -high), (half, high, low)):
             cos, sin = (

@@ -169,8 +169,8 @@ def _only(graph: Graph, tensor: str, *kinds: str) -> Node | None:
 
 def _first_taker(graph: Graph, tensor: str, node: Node) -> bool:
     """Whether a node is the first of those that take a tensor."""
-    takers = graph.takers[tensor]
-    return bool(takers) and takers[0].operator.name == node.operator.name
+    taker = next(each for each in graph.nodes if tensor in each.inputs)
+    return taker.operator.name == node.operator.name
 
 
 def _scalar(graph: Graph, name: str) -> float | None:

@@ -52,15 +52,6 @@ class Graph:
         uses.update(port.tensor for port in self.outputs.values())
         return uses
 
-    @cached_property
-    def takers(self) -> dict[str, list[Node]]:
-        """The nodes that take a tensor, by the tensor's name."""
-        takers: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            for name in dict.fromkeys(node.inputs):
-                takers.setdefault(name, []).append(node)
-        return takers
-
     def without(self, gone: Iterable[Node], new: Node) -> Graph:
         """The graph without the nodes ``gone``, and with ``new`` in the place of the last one."""
         names = {node.operator.name for node in gone}
