@@ -10,7 +10,6 @@ that value, from ``is_const`` and ``const_value`` of its description. Operators 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -221,8 +220,7 @@ def _uniform(fields: Mapping[str, Any], tensor: TensorDesc, where: str) -> Unifo
 def _check_count(count: int, tensor: TensorDesc, where: str) -> None:
     if count != tensor.elements:
         raise NetworkError(
-            f"{where}: {count} elements for shape {list(tensor.shape)}; "
-            f"write {math.prod(tensor.shape)}."
+            f"{where}: {count} elements for shape {list(tensor.shape)}; write {tensor.elements}."
         )
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.operators.dtypes import FORMATS
 from pytest_ascendcache.operators.opinfo import (
     InfoTensor,
     OperatorInfo,
@@ -194,10 +193,11 @@ def _tensor(item: object, where: str) -> InfoTensor:
             f"{where}.shape: {shape} is not static; a static kernel is compiled for extents of 0 "
             "or more."
         )
+    dtype = _due(fields, "dtype", str, where)
     described = {
         "shape": shape,
-        "type": _spelled_type(_due(fields, "dtype", str, where)),
-        "format": _known_format(_due(fields, "format", str, where), f"{where}.format"),
+        "type": "bfloat16" if dtype.lower() == "bf16" else dtype,
+        "format": _due(fields, "format", str, where),
         "name": fields.get("name", ""),
         **_origin(fields, shape, where),
         **_constant(fields, shape, where),
@@ -210,6 +210,8 @@ def _tensor(item: object, where: str) -> InfoTensor:
         raise OpInfoError(text.replace(f"{where}.const_value", f"{where}.const_data")) from None
     if tensor.dtype.name == "UNDEFINED":
         raise OpInfoError(f"{where}.dtype: 'undefined' is no type; write null for no tensor.")
+    if "RESERVED" in (tensor.format, tensor.origin_format):
+        raise OpInfoError(f"{where}.format: 'RESERVED' is no format; write null for no tensor.")
     return InfoTensor(
         tensor=tensor,
         index=index,
@@ -220,19 +222,6 @@ def _tensor(item: object, where: str) -> InfoTensor:
     )
 
 
-def _spelled_type(name: str) -> str:
-    return "bfloat16" if name.lower() == "bf16" else name
-
-
-def _known_format(name: str, where: str) -> str:
-    if name.upper() not in FORMATS - {"RESERVED"}:
-        raise OpInfoError(
-            f"{where}: {name!r} is no format; write one of "
-            f"{', '.join(sorted(FORMATS - {'RESERVED'}))}."
-        )
-    return name.upper()
-
-
 def _origin(fields: Mapping[str, Any], shape: list[Any], where: str) -> dict[str, Any]:
     """Origin shape and format if they differ from the tensor's."""
     origin: dict[str, Any] = {}
@@ -240,7 +229,7 @@ def _origin(fields: Mapping[str, Any], shape: list[Any], where: str) -> dict[str
         origin["origin_shape"] = fields["origin_shape"]
     name = typed(fields.get("origin_format", ""), str, f"{where}.origin_format")
     if name and name.upper() != str(fields["format"]).upper():
-        origin["origin_format"] = _known_format(name, f"{where}.origin_format")
+        origin["origin_format"] = name
     return origin
 
 
