@@ -80,9 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--soc_version", default="Ascend910B1", help="chip to compile for")
     parser.add_argument("--phase", default="training", help="training (default) or inference")
     parser.add_argument("--outputs", type=Path, help=".npz file to write the outputs to, by name")
-    parser.add_argument(
-        "--log", default="warning", choices=LOG_LEVELS, help="level of messages"
-    )
+    parser.add_argument("--log", default="warning", choices=LOG_LEVELS, help="level of messages")
     return parser
 
 
