@@ -21,7 +21,6 @@ from pytest_ascendcache.operators.singleop import (
     SingleOpError,
     attribute_fields,
     file_content,
-    json_object,
     parse_attributes,
     parse_constants,
     parse_tensor,
@@ -97,7 +96,7 @@ def read_network(path: Path) -> Network:
     """
     try:
         document = parsed_json(file_content(path, "NETWORK", "describes a network"), path)
-        return _network(json_object(document, str(path)), str(path))
+        return _network(typed(document, dict, str(path)), str(path))
     except SingleOpError as error:
         raise NetworkError(str(error)) from None
 
@@ -176,7 +175,7 @@ def _tensors(items: list[Any], where: str) -> dict[str, TensorDesc]:
     tensors: dict[str, TensorDesc] = {}
     for index, item in enumerate(items):
         place = f"{where}[{index}]"
-        tensor = parse_tensor(json_object(item, place), place)
+        tensor = parse_tensor(typed(item, dict, place), place)
         if not tensor.name or tensor.name in tensors:
             reason = "is taken" if tensor.name else "names nothing"
             raise NetworkError(f"{place}.name: {tensor.name!r} {reason}; give it its own name.")
@@ -225,7 +224,7 @@ def _check_count(count: int, tensor: TensorDesc, where: str) -> None:
 
 
 def _node(item: object, tensors: Mapping[str, TensorDesc], where: str) -> Node:
-    fields = json_object(item, where)
+    fields = typed(item, dict, where)
     _check_fields(fields, _NODE_FIELDS, where, optional={"name", "attr"})
     if not fields["op"].strip():
         raise NetworkError(f"{where}.op: the operator type is empty; write one such as 'Add'.")

@@ -23,7 +23,6 @@ from pytest_ascendcache.operators.opinfo import (
 from pytest_ascendcache.operators.singleop import (
     SingleOpError,
     file_content,
-    json_object,
     parse_attributes,
     parse_tensor,
     parsed_json,
@@ -79,7 +78,7 @@ def parse_opinfo(document: object, origin: str = "document") -> OperatorInfo:
         OpInfoError: as :func:`read_opinfo`, except for the file and the JSON.
     """
     try:
-        return _information(json_object(document, origin), origin)
+        return _information(typed(document, dict, origin), origin)
     except SingleOpError as error:
         raise OpInfoError(str(error)) from None
 
@@ -182,7 +181,7 @@ def _members(parameter: Parameter) -> tuple[InfoTensor, ...]:
 
 
 def _tensor(item: object, where: str) -> InfoTensor:
-    fields = json_object(item, where)
+    fields = typed(item, dict, where)
     index = _due(fields, "index", int, where)
     if index < 0:
         raise OpInfoError(f"{where}.index: {index} is no place in a prototype; write 0 or more.")
@@ -267,7 +266,7 @@ def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
     items = []
     for place, item in enumerate(_due(fields, "attrs", list, where)):
         at = f"{where}.attrs[{place}]"
-        attribute = json_object(item, at)
+        attribute = typed(item, dict, at)
         dtype = _due(attribute, "dtype", str, at)
         if dtype not in _ATTRIBUTE_TYPES:
             raise OpInfoError(

@@ -19,11 +19,13 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.operators.dtypes import FORMATS, DataType, data_type, type_names
 from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
+
+_Kind = TypeVar("_Kind")
 
 _SCALARS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -152,7 +154,7 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     fuzzy = False
     for index, element in enumerate(document):
         where = f"{origin}[{index}]"
-        fields = json_object(element, where)
+        fields = typed(element, dict, where)
         if typed(fields.get("compile_flag", 0), int, f"{where}.compile_flag") == 1:
             fuzzy = True
             continue
@@ -218,7 +220,7 @@ def _tensors(fields: Mapping[str, Any], key: str, where: str) -> tuple[TensorDes
     tensors = []
     for index, item in enumerate(typed(fields.get(key, []), list, f"{where}.{key}")):
         place = f"{where}.{key}[{index}]"
-        tensor = parse_tensor(json_object(item, place), place)
+        tensor = parse_tensor(typed(item, dict, place), place)
         no_type, no_format = tensor.dtype.name == "UNDEFINED", tensor.format == "RESERVED"
         if no_type != no_format or (no_type and key == "output_desc"):
             raise SingleOpError(
@@ -308,7 +310,7 @@ def parse_attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, 
     """The attributes of an operator. Raises as :func:`read_single_op`."""
     items = typed(fields.get("attr", []), list, f"{where}.attr")
     attributes = tuple(
-        _attribute(json_object(item, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
+        _attribute(typed(item, dict, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
         for index, item in enumerate(items)
     )
     names = [each.name for each in attributes]
@@ -393,20 +395,13 @@ def _integers(value: object, where: str) -> tuple[int, ...]:
     return tuple(items)
 
 
-def json_object(value: object, where: str) -> Mapping[str, Any]:
-    """``value`` as an object. Raises as :func:`read_single_op`."""
-    checked: Mapping[str, Any] = typed(value, dict, where)
-    return checked
-
-
-def typed(value: Any, kind: type, where: str) -> Any:
+def typed(value: object, kind: type[_Kind], where: str) -> _Kind:
     """``value``, which must be of that kind. Raises as :func:`read_single_op`."""
-    fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    if not fits:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise SingleOpError(
             "E10032", f"{where}: {_shown(value)} is {_kind(value)}; write {_KINDS[kind]}."
         )
-    if kind is str and any("\ud800" <= character <= "\udfff" for character in value):
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
         raise SingleOpError(
             "E10025", f"{where}: {value!r} holds half a surrogate pair; write both halves."
         )
