@@ -12,7 +12,7 @@ from pytest_ascendcache.reference.errors import as_invalid_path
 from pytest_ascendcache.reference.kernels import KernelError, implementations
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
-from pytest_ascendcache.reference.model.fusion import Restraint, switched_off
+from pytest_ascendcache.reference.model.fusion import Allows, switched_off
 from pytest_ascendcache.reference.model.graph import Graph
 from pytest_ascendcache.reference.model.importing import Importer
 from pytest_ascendcache.reference.model.mapping import MAPPED
@@ -37,28 +37,26 @@ def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str],
     compiler = Compiler(policies, options, environ, log)
     path = options.output.with_name(f"{options.output.name}.om")
     config, cache = compiler.open(path.parent)
-    fused = policies.fusion.fuse(graph, _restraint(policies, compiler, config, off))
+    fused = policies.fusion.fuse(graph, _allows(policies, compiler, config), off)
     converted = _compiled(compiler, fused, config, cache, options)
     with as_invalid_path(path, "--output"):
         policies.outputs.deliver_model(path, converted)
     return path
 
 
-def _restraint(
-    policies: Policies, compiler: Compiler, config: DebugConfig | None, off: frozenset[str]
-) -> Restraint:
-    """Keeps operators apart that a debug list or a precision file names."""
+def _allows(policies: Policies, compiler: Compiler, config: DebugConfig | None) -> Allows:
+    """Keeps apart what a debug list or a precision file names, and different implementations."""
 
-    def alone(operator: OperatorSpec) -> bool:
+    def is_named(operator: OperatorSpec) -> bool:
         if config is None or config.listed is None:
             return compiler.is_named(operator)
         return compiler.is_named(operator) or policies.debug.covers(operator, config)
 
-    def one_kernel(operators: tuple[OperatorSpec, ...]) -> bool:
+    def allows(operators: tuple[OperatorSpec, ...]) -> bool:
         modes = {compiler.implementation(each) for each in operators if _has_two(each)}
-        return len(modes) < 2
+        return len(modes) < 2 and not any(map(is_named, operators))
 
-    return Restraint(alone, one_kernel, off)
+    return allows
 
 
 def _has_two(operator: OperatorSpec) -> bool:

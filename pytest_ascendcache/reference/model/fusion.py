@@ -7,8 +7,8 @@ depends on every one of its parts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import pi
 from pathlib import Path
 
@@ -28,32 +28,22 @@ Match = tuple[tuple[Node, ...], Node]
 """The nodes that a pattern replaces, in their order, and the new node."""
 
 
-@dataclass(frozen=True)
-class Restraint:
-    """What fusion must not change.
-
-    ``alone`` tells whether a file names an operator, ``one_kernel`` whether operators are compiled
-    with the same implementation; ``off`` are the passes that are switched off.
-    """
-
-    alone: Callable[[OperatorSpec], bool]
-    one_kernel: Callable[[tuple[OperatorSpec, ...]], bool]
-    off: Collection[str] = ()
-
-    def allows(self, gone: tuple[Node, ...]) -> bool:
-        """Whether these nodes may become one node."""
-        operators = tuple(node.operator for node in gone)
-        return not any(map(self.alone, operators)) and self.one_kernel(operators)
+Allows = Callable[[tuple[OperatorSpec, ...]], bool]
+"""Whether operators may become one."""
 
 
 class FusionPolicy:
     """Decides which neighbours become one operator."""
 
-    def fuse(self, graph: Graph, restraint: Restraint) -> Graph:
-        """The graph after all passes that are not switched off."""
+    def fuse(self, graph: Graph, allows: Allows, off: frozenset[str]) -> Graph:
+        """Apply every pattern wherever it matches, except for passes that are switched ``off``."""
         for name, find in self.passes():
-            if not {name, "ALL"} & set(restraint.off):
-                graph = self.exhaust(graph, find, restraint)
+            if {name, "ALL"} & off:
+                continue
+            for node in graph.nodes:
+                match = find(graph, node)
+                if match is not None and allows(tuple(each.operator for each in match[0])):
+                    graph = graph.without(*match)
         return graph.live()
 
     def passes(self) -> tuple[tuple[str, Callable[[Graph, Node], Match | None]], ...]:
@@ -64,19 +54,6 @@ class FusionPolicy:
             ("AddLayerNormFusion", self.add_layer_norm),
             ("ActivationFusion", self.activation),
         )
-
-    def exhaust(
-        self,
-        graph: Graph,
-        find: Callable[[Graph, Node], Match | None],
-        restraint: Restraint,
-    ) -> Graph:
-        """Apply one pattern wherever it matches."""
-        for node in graph.nodes:
-            match = find(graph, node)
-            if match is not None and restraint.allows(match[0]):
-                graph = graph.without(*match)
-        return graph
 
     def gelu(self, graph: Graph, node: Node) -> Match | None:
         """GELU as separate operators: x / 2 * (1 + erf(x / sqrt 2)), or the form with tanh.
