@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from pytest_ascendcache.operators.dtypes import DataType, data_type
@@ -108,26 +108,25 @@ class OperatorInfo:
     @property
     def tensors(self) -> tuple[InfoTensor, ...]:
         """All tensors, inputs first."""
-        return tuple(
-            tensor
-            for parameter in (*self.inputs, *self.outputs)
-            for tensor in (parameter if isinstance(parameter, tuple) else (parameter,))
-            if tensor is not None
-        )
+        return tuple(chain.from_iterable(map(members, (*self.inputs, *self.outputs))))
 
     def file_name(self, number: int) -> str:
         """``<OpType>_<dtype>_<format>_<dims>_<number>.json``, named after the first input.
 
         That is the first tensor of a dynamic input. The name of a missing input is left out.
         """
-        first = self.inputs[0] if self.inputs else None
-        if isinstance(first, tuple):
-            first = first[0] if first else None
         parts = [self.type]
-        if first is not None:
+        for first in members(self.inputs[0])[:1] if self.inputs else ():
             shape = map(str, first.tensor.shape)
             parts += [type_name(first.tensor.dtype), first.tensor.format, *shape]
         return "_".join([*parts, str(number)]) + ".json"
+
+
+def members(parameter: Parameter) -> tuple[InfoTensor, ...]:
+    """The tensors of a parameter."""
+    if parameter is None:
+        return ()
+    return parameter if isinstance(parameter, tuple) else (parameter,)
 
 
 def type_name(dtype: DataType) -> str:

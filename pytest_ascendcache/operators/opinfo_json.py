@@ -18,6 +18,7 @@ from pytest_ascendcache.operators.opinfo import (
     OpInfoError,
     Parameter,
     View,
+    members,
     type_name,
 )
 from pytest_ascendcache.operators.singleop import (
@@ -164,7 +165,7 @@ def _parameters(fields: Mapping[str, Any], key: str, where: str) -> tuple[Parame
             parameters.append(tuple(_tensor(each, f"{at}[{n}]") for n, each in enumerate(item)))
         else:
             parameters.append(_tensor(item, at))
-        indexes = {each.index for each in _members(parameters[-1])}
+        indexes = {each.index for each in members(parameters[-1])}
         if len(indexes) > 1 or min(indexes, default=last + 1) <= last:
             raise OpInfoError(
                 f"{at}.index: {sorted(indexes)} does not come after {last}; number the "
@@ -172,12 +173,6 @@ def _parameters(fields: Mapping[str, Any], key: str, where: str) -> tuple[Parame
             )
         last = max(indexes, default=last)
     return tuple(parameters)
-
-
-def _members(parameter: Parameter) -> tuple[InfoTensor, ...]:
-    if parameter is None:
-        return ()
-    return parameter if isinstance(parameter, tuple) else (parameter,)
 
 
 def _tensor(item: object, where: str) -> InfoTensor:
