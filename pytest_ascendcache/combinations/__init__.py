@@ -1,9 +1,9 @@
-"""Which combinations of options are tried: the factor model, covering arrays, minimisation.
+"""Which combinations of options a run tries: the factor model, covering arrays, minimisation.
 
-Pure: nothing here touches a file or starts a process.
+Nothing in this room touches a file or starts a process.
 """
 
-from pytest_ascendcache.combinations.cell import Cell, batches
+from pytest_ascendcache.combinations.cell import Cell, batches, minimise
 from pytest_ascendcache.combinations.covering import (
     Constraint,
     Coverage,
@@ -14,7 +14,6 @@ from pytest_ascendcache.combinations.covering import (
     covering_array,
 )
 from pytest_ascendcache.combinations.factors import Before, Limits, combinations_model
-from pytest_ascendcache.combinations.minimise import minimise
 from pytest_ascendcache.combinations.plan import Matrix, Plan, plan
 
 __all__ = [

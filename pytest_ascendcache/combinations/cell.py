@@ -1,8 +1,8 @@
-"""One combination, and what it means as options, environment and operator."""
+"""One combination of options, and the options, environment and operator it stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,10 +25,11 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, INI_RATIO, INI_SIZE
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.spec import attributes
 
 OTHER_TYPE = "BiasAdd"
-"""An operator type no combination has."""
+"""An operator type that no combination has."""
 
 _INPUTS = {"RealDiv": 2, "Mul": 2}
 _SHAPE = (4, 32)
@@ -36,7 +37,7 @@ _SHAPE = (4, 32)
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the matrix with its model."""
+    """A combination: one row of a model."""
 
     model: Model
     row: Row
@@ -60,7 +61,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """What the check of this combination is called, in words that ``-k`` understands."""
+        """The name of this combination's check, which ``-k`` can select."""
         return "+".join(f"{name}:{level}" for name, level in self.special.items()) or "plain"
 
     @staticmethod
@@ -70,7 +71,7 @@ class Cell:
         return {name: level for name, _, level in pairs if level}
 
     def plain(self, *names: str) -> Cell | None:
-        """The same with some factors plain; ``None`` where that is not allowed."""
+        """This combination with some factors plain, or ``None`` if that is not allowed."""
         row = tuple(
             0 if factor.name in names else number
             for factor, number in zip(self.model.factors, self.row, strict=True)
@@ -79,12 +80,12 @@ class Cell:
 
     @property
     def before(self) -> Before:
-        """What the cache holds before."""
+        """What the cache holds before the compile."""
         return Before(self.levels["before"])
 
     @property
     def limits(self) -> Limits:
-        """Where limits come from."""
+        """Where the size limits come from."""
         return Limits(self.levels["limits"])
 
     @property
@@ -94,15 +95,14 @@ class Cell:
 
     @cached_property
     def operator(self) -> OperatorSpec:
-        """What is compiled. Named for type and data type, so that it can be listed by name."""
+        """What is compiled. Its name has type and data type, so options can list it by name."""
         kind, dtype = self.levels["operator"], self.levels["dtype"]
         tensor = TensorDesc.of(dtype, *_SHAPE)
-        attributes = (Attribute("axes", "list_int", (-1,)),) if kind == "SoftmaxV2" else ()
         return OperatorSpec(
             kind,
             (tensor,) * _INPUTS.get(kind, 1),
             (tensor,),
-            attributes,
+            attributes(axes=(-1,) if kind == "SoftmaxV2" else None),
             name=f"cell_{kind.lower()}_{dtype}",
         )
 
@@ -117,7 +117,7 @@ class Cell:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The two variables of limits."""
+        """The two environment variables of the size limits, in MB and percent."""
         return {
             Limits.ENVIRONMENT: {ENV_SIZE: "4", ENV_RATIO: "90"},
             Limits.INI: {ENV_SIZE: "900", ENV_RATIO: "90"},
@@ -127,7 +127,7 @@ class Cell:
 
 
 def options_of(cells: Sequence[Cell]) -> CompileOptions:
-    """The options of one run of cells whose run levels are the same."""
+    """The options of one run that compiles these cells, whose :attr:`Cell.run_levels` are equal."""
     levels = cells[0].levels
     mode, level = levels["cache_mode"], levels["debug_level"]
     select = levels["select_implmode"]
@@ -150,7 +150,7 @@ def _debug_config(
     if switches == NOT_GIVEN:
         return None
     names, types = _names(operators), [f"OpType::{each}" for each in _types(operators)]
-    # Of others, also names and types that begin like the operator's, or that it begins like.
+    # The others include names and types that are prefixes of the operator's, or that extend it.
     near = [f"{name}_2" for name in names] + [name[:-1] for name in names]
     near += [f"{each}2" for each in types] + [each[:-1] for each in types]
     listed = {
@@ -194,21 +194,20 @@ def _types(operators: Iterable[OperatorSpec]) -> list[str]:
 
 
 def batches(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
-    """Cells that can be compiled in one start, in an order that keeps them together.
+    """Group the cells that one run can compile together.
 
-    They have the run's levels in common and an operator each. A stale entry has an environment
-    of its own, so it is compiled alone. Every other order or grouping means the same.
+    Their run levels are equal and their operators differ. A stale entry needs a different
+    environment, so it is compiled by itself.
     """
-    open_batches: dict[tuple[str, ...], list[list[Cell]]] = {}
+    by_levels: dict[tuple[str, ...], list[list[Cell]]] = {}
     for cell in cells:
-        groups = open_batches.setdefault(cell.run_levels, [])
-        for group in groups:
-            if _joins(cell, group):
-                group.append(cell)
-                break
-        else:
+        groups = by_levels.setdefault(cell.run_levels, [])
+        group = next((each for each in groups if _joins(cell, each)), None)
+        if group is None:
             groups.append([cell])
-    return [tuple(group) for groups in open_batches.values() for group in groups]
+        else:
+            group.append(cell)
+    return [tuple(group) for groups in by_levels.values() for group in groups]
 
 
 def _joins(cell: Cell, group: Sequence[Cell]) -> bool:
@@ -216,3 +215,22 @@ def _joins(cell: Cell, group: Sequence[Cell]) -> bool:
     return all(each.before is not Before.STALE for each in together) and cell.operator not in [
         each.operator for each in group
     ]
+
+
+def minimise(cell: Cell, fails: Callable[[Cell], bool]) -> Cell:
+    """Set factors to their plain level as long as the combination still fails.
+
+    This happens one factor at a time, or together for factors that a constraint ties. ``fails``
+    compiles a combination and returns whether it breaks the same promise. The result fails, but
+    not with any of its remaining factors plain.
+    """
+    tied = [constraint.factors for constraint in cell.model.constraints]
+    smaller = True
+    while smaller:
+        smaller = False
+        for names in [*((name,) for name in cell.special), *tied]:
+            candidate = cell.plain(*names)
+            if candidate is not None and candidate != cell and fails(candidate):
+                cell, smaller = candidate, True
+                break
+    return cell

@@ -1,16 +1,16 @@
 """Covering arrays with constraints, and the count that proves one complete.
 
-A covering array of strength t has, for every t factors, every combination of their levels that
-the constraints allow in at least one row. Rows are built one at a time, greedily, the best of
-some candidates (the method is AETG's); :func:`coverage` counts independently of how rows were
-made. Measured alternatives: facts ``feasibility`` section 5.
+In a covering array of strength t, every combination of levels of t factors that the constraints
+allow is in at least one row. :func:`covering_array` builds rows greedily: it takes the best of some
+candidates, as AETG does. :func:`coverage` counts independently of how rows were made. Measured
+alternatives: facts ``feasibility`` section 5.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -19,16 +19,16 @@ Row = tuple[int, ...]
 """One level number for each factor, in the model's order."""
 
 _Item = tuple[int, int]
-"""A factor's number and one of its levels' numbers."""
+"""The numbers of a factor and of one of its levels."""
 
 _SEED = 20260
 _CANDIDATES = {1: 1, 2: 20, 3: 12}
-"""Rows tried for one that is taken, by strength; for others 3."""
+"""How many candidates compete for one row, by strength; 3 for other strengths."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that varies. The first level is the plain one."""
+    """Something that varies between combinations. The first level is the plain one."""
 
     name: str
     levels: tuple[str, ...]
@@ -36,7 +36,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Constraint:
-    """Levels of some factors that cannot go together; ``allows`` takes one level of each."""
+    """Levels of some factors that exclude each other; ``allows`` takes one level of each factor."""
 
     factors: tuple[str, ...]
     allows: Callable[..., bool]
@@ -45,7 +45,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Model:
-    """Factors and what does not go together."""
+    """Factors, and the constraints between their levels."""
 
     factors: tuple[Factor, ...]
     constraints: tuple[Constraint, ...] = ()
@@ -56,7 +56,7 @@ class Model:
 
     @cached_property
     def _tied(self) -> list[frozenset[int]]:
-        """Groups of factors that constraints tie to each other, each feasible by itself."""
+        """Groups of factors that constraints tie together. Feasibility of groups is independent."""
         groups: list[frozenset[int]] = []
         for constraint in self.constraints:
             group = frozenset(self._numbers[name] for name in constraint.factors)
@@ -76,19 +76,19 @@ class Model:
         }
 
     def row(self, levels: Mapping[str, str]) -> Row:
-        """The row of these levels.
+        """The row with these levels.
 
         Raises:
-            ValueError: for a level that its factor does not have.
+            ValueError: a factor does not have its level.
         """
         return tuple(factor.levels.index(levels[factor.name]) for factor in self.factors)
 
     def allows(self, row: Row) -> bool:
-        """Whether no constraint forbids a whole row."""
+        """Whether no constraint forbids the row."""
         return self.is_feasible(enumerate(row))
 
     def is_feasible(self, items: Iterable[_Item]) -> bool:
-        """Whether some allowed row has these levels."""
+        """Whether an allowed row with these levels exists."""
         chosen = dict(items)
         for group in self._tied:
             known = tuple((number, chosen[number]) for number in group if number in chosen)
@@ -124,7 +124,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Combinations of levels of ``strength`` factors, counted."""
+    """Counts of combinations of levels of ``strength`` factors."""
 
     strength: int
     covered: int
@@ -150,27 +150,22 @@ def coverage(model: Model, strength: int, rows: Iterable[Row]) -> Coverage:
     for row in rows:
         if model.allows(row):
             covered.update(combinations(enumerate(row), strength))
-    feasible = infeasible = 0
-    for each in model.tuples(strength):
-        if model.is_feasible(each):
-            feasible += 1
-        else:
-            infeasible += 1
-    return Coverage(strength, len(covered), feasible, infeasible)
+    feasible = Counter(map(model.is_feasible, model.tuples(strength)))
+    return Coverage(strength, len(covered), feasible[True], feasible[False])
 
 
 def all_rows(model: Model) -> Iterator[Row]:
     """Every row the model allows, the last factor varying fastest."""
-    for row in product(*(range(len(factor.levels)) for factor in model.factors)):
-        if model.allows(row):
-            yield row
+    rows = product(*(range(len(factor.levels)) for factor in model.factors))
+    return filter(model.allows, rows)
 
 
 def covering_array(
     model: Model, strength: int, given: Iterable[Row] = (), seed: int = _SEED
 ) -> list[Row]:
-    """Rows that, with those ``given``, cover every feasible combination of ``strength`` factors'
-    levels. The same for equal arguments, in every process.
+    """Rows that, with ``given`` rows, cover every feasible combination of ``strength`` factors.
+
+    Equal arguments give equal rows in every process.
     """
     choice = random.Random(seed)
     missing = _Missing(model, strength)
@@ -189,10 +184,10 @@ def covering_array(
 
 
 class _Missing:
-    """Combinations no row covers yet.
+    """Combinations that no row covers yet.
 
-    ``levels`` has, for all items of a combination but one and that one's factor, the levels
-    missing there. Dictionaries stand for sets: their order is the same in every process.
+    ``levels`` maps all items of a combination except one, and the factor of that one, to the levels
+    missing there. Dictionaries serve as sets, because their order is the same in every process.
     """
 
     def __init__(self, model: Model, strength: int) -> None:
@@ -209,13 +204,13 @@ class _Missing:
                     self.levels[key].add(level)
 
     def gain(self, row: Row) -> int:
-        """How many missing combinations a row would cover."""
+        """The number of missing combinations that a row would cover."""
         return sum(
             each in self._with[each[0]] for each in combinations(enumerate(row), self.strength)
         )
 
     def strike(self, row: Row) -> None:
-        """A row covers its combinations."""
+        """Remove the combinations that a row covers."""
         for each in combinations(enumerate(row), self.strength):
             if each in self._with[each[0]]:
                 self.count -= 1
@@ -225,7 +220,7 @@ class _Missing:
                     self.levels[key].discard(level)
 
     def draw(self, choice: random.Random) -> tuple[_Item, ...]:
-        """A missing combination that has the item missing most often."""
+        """A missing combination with one of the items that are missing most often."""
         most = max(len(each) for each in self._with.values())
         items = [item for item, each in self._with.items() if len(each) == most]
         return choice.choice(list(self._with[choice.choice(items)]))
@@ -239,8 +234,10 @@ def _keys(
 
 
 def _candidate(model: Model, missing: _Missing, choice: random.Random) -> Row:
-    """Start with something missing; then, factor by factor in random order, the level that
-    covers most with what is chosen already."""
+    """A row that covers a missing combination.
+
+    The other factors, in random order, get the level that covers most with those chosen already.
+    """
     chosen = dict(missing.draw(choice))
     rest = [number for number in range(len(model.factors)) if number not in chosen]
     choice.shuffle(rest)
@@ -263,13 +260,5 @@ def _best_level(
     order = list(range(len(counts)))
     choice.shuffle(order)
     order.sort(key=lambda level: -counts[level])
-    return _first_feasible(model, chosen, number, order)
-
-
-def _first_feasible(
-    model: Model, chosen: Mapping[int, int], number: int, order: Sequence[int]
-) -> int:
-    for level in order:
-        if model.is_feasible([*chosen.items(), (number, level)]):
-            return level
-    raise AssertionError("a feasible combination has a feasible completion")
+    # A feasible combination has a feasible completion, so there is always such a level.
+    return next(each for each in order if model.is_feasible([*chosen.items(), (number, each)]))

@@ -1,4 +1,4 @@
-"""What differs between two operators, and operators in between."""
+"""The differences between two operators, and the operators between them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
 
 def differences(one: OperatorSpec, other: OperatorSpec) -> list[str]:
-    """Every field that differs, names apart, as ``field: value of one -> value of other``."""
-    found = [] if one.type == other.type else [f"type: {one.type} -> {other.type}"]
+    """Every differing field except names, as ``field: value of one -> value of other``."""
+    changes = [] if one.type == other.type else [f"type: {one.type} -> {other.type}"]
     for role, ours, theirs in (
         ("input", one.inputs, other.inputs),
         ("output", one.outputs, other.outputs),
     ):
         for place in range(max(len(ours), len(theirs))):
-            found += _of_tensors(f"{role} {place}", ours[place:], theirs[place:])
+            changes += _of_tensors(f"{role} {place}", ours[place:], theirs[place:])
     mine, yours = ({each.name: each for each in spec.attributes} for spec in (one, other))
     for name in [*mine, *(name for name in yours if name not in mine)]:
         if mine.get(name) != yours.get(name):
-            found.append(f"attribute {name}: {_shown(mine.get(name))} -> {_shown(yours.get(name))}")
-    return found
+            changes.append(
+                f"attribute {name}: {_shown(mine.get(name))} -> {_shown(yours.get(name))}"
+            )
+    return changes
 
 
 def between(one: OperatorSpec, other: OperatorSpec) -> Iterator[OperatorSpec]:
-    """``other`` with one more of its fields taken from ``one``; not all of them can be compiled."""
+    """``other`` with one field, or related fields, of ``one``; not all of them can be compiled."""
     if one.type != other.type:
         yield replace(other, type=one.type)
     for each in _one_tensor_changed(one.inputs, other.inputs):

@@ -1,6 +1,6 @@
-"""The factor model: what varies between combinations, in one place.
+"""The factor model: everything that varies between combinations.
 
-Levels are words, the first one being the plain one; :mod:`.cell` says what they mean as options.
+The first level of each factor is the plain one. :mod:`.cell` turns levels into options.
 Sources: documents C and I.
 """
 
@@ -13,7 +13,7 @@ from pytest_ascendcache.combinations.covering import Constraint, Factor, Model
 from pytest_ascendcache.contract import CacheMode, Capability, SelectMode
 
 NOT_GIVEN = "not-given"
-"""The option is left out."""
+"""The level of an option that is left out."""
 
 
 class Before(str, Enum):
@@ -29,7 +29,7 @@ class Before(str, Enum):
 
 
 class Listed(str, Enum):
-    """How ``op_debug_list`` has the operator: not at all, or others only, or by what."""
+    """How ``op_debug_list`` names the operator, or that it names only others."""
 
     NO_LIST = "no-list"
     BY_NAME = "by-name"
@@ -39,7 +39,7 @@ class Listed(str, Enum):
 
 
 class TypeList(str, Enum):
-    """Whose types ``--optypelist_for_implmode`` has."""
+    """Whose types ``--optypelist_for_implmode`` lists."""
 
     NOT_GIVEN = NOT_GIVEN
     OPERATOR = "operator"
@@ -47,7 +47,7 @@ class TypeList(str, Enum):
 
 
 class PrecisionLevel(str, Enum):
-    """What the file of ``--op_precision_mode`` says of the operator."""
+    """The operator's mode in the file of ``--op_precision_mode``, and what it is listed by."""
 
     NOT_GIVEN = NOT_GIVEN
     PRECISION_BY_TYPE = "precision-by-type"
@@ -57,7 +57,7 @@ class PrecisionLevel(str, Enum):
 
 
 class Limits(str, Enum):
-    """Where size and ratio come from; in each but the first, something would age by them."""
+    """Where size limit and ratio come from; all but the default ones would age something."""
 
     DEFAULT = "default"
     ENVIRONMENT = "environment"
@@ -85,10 +85,10 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "limits": tuple(each.value for each in Limits),
     "soc": SOCS,
 }
-"""Levels by factor. ``operator``, ``dtype`` and ``before`` belong to one operator, the others to
-the whole run."""
+"""Levels by factor."""
 
 OF_ONE_OPERATOR = ("operator", "dtype", "before")
+"""The factors that belong to one operator; the others belong to the whole run."""
 
 REDUCED: dict[str, tuple[str, ...]] = {
     "debug_level": (NOT_GIVEN, "2"),
@@ -108,9 +108,8 @@ REDUCED: dict[str, tuple[str, ...]] = {
         Before.OTHER_MODE.value,
     ),
     "limits": (Limits.DEFAULT.value, Limits.INI.value),
-    "soc": SOCS[:1],
 }
-"""Fewer levels for trying everything with everything: millions of combinations are too many."""
+"""Levels of the reduced model, whose combinations can all be tried; all levels give millions."""
 
 _CONSTRAINTS = (
     Constraint(
@@ -121,7 +120,7 @@ _CONSTRAINTS = (
     Constraint(
         ("select_implmode", "type_list"),
         lambda select, types: types == NOT_GIVEN or select in _PLAIN_SELECT,
-        "a type list goes with one of the two plain modes; of others the document says nothing",
+        "the document describes a type list only together with one of the two plain modes",
     ),
     Constraint(
         ("before", "dtype", "operator"),
@@ -134,7 +133,7 @@ _CONSTRAINTS = (
 
 
 def unknown_level(cell: Mapping[str, Collection[str]]) -> str:
-    """What is wrong with a pattern of cells, factor -> levels; empty where nothing is."""
+    """Why ``cell``, a pattern of levels by factor, names an unknown one; empty if it does not."""
     for factor, levels in cell.items():
         if factor not in FACTORS:
             return f"'{factor}' is no factor; use {', '.join(FACTORS)}."
@@ -161,10 +160,11 @@ _IN_USE = (
 
 
 def in_use(model: Model) -> Model:
-    """The combinations in which the operator may be served from the cache.
+    """The model restricted to combinations in which the cache may serve the operator.
 
-    Most of the others end before the cache is looked at: a fault in how limits and entries come
-    together would go unseen in them. So pairs count a second time among these alone.
+    In most other combinations the toolchain does not look at the cache, so they cannot reveal a
+    fault in how limits and entries interact. Pairs are therefore covered a second time in this
+    model.
     """
     return Model(model.factors, (*model.constraints, *_IN_USE))
 
@@ -172,24 +172,23 @@ def in_use(model: Model) -> Model:
 def combinations_model(
     capabilities: Collection[Capability], reduced: bool = False, socs: tuple[str, ...] = SOCS
 ) -> Model:
-    """The model for a toolchain that has these capabilities.
+    """The model for a toolchain with these capabilities; it lacks levels that need others.
 
-    Levels it cannot be asked for are left out. ``reduced`` takes the levels of ``REDUCED``.
+    ``reduced`` takes the levels of :data:`REDUCED`.
     """
     levels = {**FACTORS, "soc": socs}
     if reduced:
-        levels.update(REDUCED)
-        levels["soc"] = socs[:1]
+        levels |= {**REDUCED, "soc": socs[:1]}
+    impossible = set()
     if Capability.SINGLE_OP_DEBUG not in capabilities:
         levels["debug_config"] = (NOT_GIVEN,)
         levels["debug_list"] = (Listed.NO_LIST.value,)
     if Capability.KNOWLEDGE_BASE not in capabilities:
-        levels["before"] = tuple(each for each in levels["before"] if each != Before.STALE.value)
+        impossible.add(Before.STALE.value)
     if Capability.IMPL_MODE_TABLES not in capabilities:
-        # Without its tables nobody can say what a mode has to mean.
+        # Without the installation's tables the meaning of a mode is unknown.
         levels["select_implmode"] = levels["type_list"] = levels["precision_file"] = (NOT_GIVEN,)
-        levels["before"] = tuple(
-            each for each in levels["before"] if each != Before.OTHER_MODE.value
-        )
+        impossible.add(Before.OTHER_MODE.value)
+    levels["before"] = tuple(each for each in levels["before"] if each not in impossible)
     factors = tuple(Factor(name, each) for name, each in levels.items())
     return Model(factors, _CONSTRAINTS)

@@ -1,4 +1,4 @@
-"""Which cells a run tries."""
+"""Plans which cells a run tries."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from pytest_ascendcache.contract import Capability
 
 
 class Matrix(str, Enum):
-    """Values of ``--ascend-matrix``: every pair of levels, every triple, or all of a reduced
-    model with all."""
+    """Values of ``--ascend-matrix``: every pair of levels, every triple, or all combinations.
+
+    All combinations are those of a reduced model.
+    """
 
     PAIRWISE = "pairwise"
     TRIPLES = "triples"
@@ -30,7 +32,7 @@ class Matrix(str, Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """Cells in the order they are compiled, and what they were made for."""
+    """Cells in the order in which they are compiled, with their matrix and model."""
 
     matrix: Matrix
     model: Model
@@ -38,28 +40,21 @@ class Plan:
 
     @cached_property
     def batches(self) -> dict[Cell, tuple[Cell, ...]]:
-        """The cells that are compiled together with each."""
+        """For each cell the batch it is compiled in."""
         return {cell: batch for batch in batches(self.cells) for cell in batch}
 
-    @cached_property
-    def _in_use(self) -> Model:
-        """The model's rows in which the cache is in use."""
-        return in_use(self.model)
-
     def coverage(self, tried: Iterable[Mapping[str, str]]) -> tuple[Coverage, Coverage]:
-        """What cells that were tried cover, counted anew: of all combinations, and of those in
-        which the cache is in use. Cells come as levels by factor, as reports have them; what is
-        no whole cell counts for nothing."""
+        """Count what the tried cells cover: of all combinations, and of those that use the cache.
+
+        Cells are levels by factor, as reports have them. A cell that lacks a factor does not count.
+        """
         names = {factor.name for factor in self.model.factors}
         rows = [self.model.row(levels) for levels in tried if set(levels) == names]
         strength = _strength(self.matrix)
-        return (
-            coverage(self.model, strength, rows),
-            coverage(self._in_use, strength, rows),
-        )
+        return coverage(self.model, strength, rows), coverage(in_use(self.model), strength, rows)
 
     def describe(self, tried: Collection[Mapping[str, str]]) -> list[str]:
-        """What a report says of cells that were tried."""
+        """The lines of a report about the cells that were tried."""
         sizes = "x".join(str(len(factor.levels)) for factor in self.model.factors)
         kind = "full (reduced model)" if self.matrix is Matrix.FULL else self.matrix.value
         everywhere, used = self.coverage(tried)
@@ -77,7 +72,7 @@ def plan(
     return _plan(matrix, frozenset(capabilities), socs)
 
 
-@lru_cache  # a third of a second, and what is forked from a process that has made it has it too
+@lru_cache  # it takes a third of a second; processes forked after the first call inherit it
 def _plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...]) -> Plan:
     model = combinations_model(capabilities, reduced=matrix is Matrix.FULL, socs=socs)
     if matrix is Matrix.FULL:

@@ -1,4 +1,4 @@
-"""Which inputs a run generates: what ``--ascend-seed`` says, once for a process.
+"""The seed of everything a run generates, set once per process from ``--ascend-seed``.
 
 With 0, the default, every run tries the same operators, texts and numbers.
 """
@@ -10,7 +10,7 @@ _chosen = 0
 
 
 def choose(seed: int) -> None:
-    """Have what is generated from now on be that of another seed, a whole number from 0."""
+    """Set the seed of this run, an integer of 0 or more."""
     global _chosen
     _chosen = seed
 
@@ -21,5 +21,5 @@ def chosen() -> int:
 
 
 def seeded(salt: int = 0) -> int:
-    """The seed of one generator: ``salt``, below 1000, tells those of one run apart."""
+    """The seed of one generator; ``salt``, below 1000, distinguishes the generators of a run."""
     return _chosen * _APART + salt

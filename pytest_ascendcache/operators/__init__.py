@@ -1,6 +1,6 @@
 """What is compiled: operators, tensors, attributes, and the files that describe them.
 
-This room knows no options and no cache. It is the one thing the harness and the reference
+This room knows neither options nor caches. It is the only code that the suite and the reference
 toolchain share.
 """
 
@@ -8,11 +8,7 @@ from pytest_ascendcache.operators.dtypes import DataType, data_type
 from pytest_ascendcache.operators.opinfo import OperatorInfo, OpInfoError
 from pytest_ascendcache.operators.opinfo_json import read_opinfo, write_opinfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
-from pytest_ascendcache.operators.singleop import (
-    SingleOpError,
-    read_single_op,
-    write_single_op,
-)
+from pytest_ascendcache.operators.singleop import SingleOpError, read_single_op, write_single_op
 from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a network computes, by the reference semantics."""
+"""What a network computes, according to the reference semantics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Array = npt.NDArray[Any]
 
 
 def evaluate_network(network: Network) -> dict[str, Array]:
-    """Every tensor of the network by name, in the type of its description.
+    """The value of every tensor of the network, by name, in its declared type.
 
-    Operators are computed in float64 and rounded once, to the type of the tensor they give.
+    Operators are computed in float64, and their outputs rounded once, to their declared types.
 
     Raises:
         UnknownOperator: an operator has no reference semantics.
-        ValueError: its inputs or attributes do not fit.
+        ValueError: the inputs or attributes of an operator do not fit.
     """
     values = network_constants(network)
     for node in network.in_order:
@@ -34,7 +34,7 @@ def evaluate_network(network: Network) -> dict[str, Array]:
 
 
 def network_constants(network: Network) -> dict[str, Array]:
-    """The value of every tensor that no operator gives."""
+    """The value of every tensor that no operator computes, by name."""
     values = {
         name: _shaped(tensor.const_value, tensor)
         for name, tensor in network.tensors.items()
@@ -49,7 +49,7 @@ def constant_array(constant: tuple[float | int, ...] | Uniform, tensor: TensorDe
     """The elements of a constant as an array of its tensor's shape and type."""
     if not isinstance(constant, Uniform):
         return _shaped(constant, tensor)
-    # SplitMix64, so that the numbers do not hang on anybody's random generator.
+    # SplitMix64, so that the numbers do not depend on a library's random generator.
     with np.errstate(over="ignore"):
         state = np.arange(1, tensor.elements + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         state += np.uint64(constant.seed % 2**64) * np.uint64(0xD1B54A32D192ED03)
@@ -71,5 +71,5 @@ def _numpy_type(tensor: TensorDesc) -> np.dtype[Any]:
 
 
 def network_outputs(network: Network, values: Mapping[str, Array]) -> dict[str, Array]:
-    """The network's outputs among all tensors."""
+    """The network's outputs among the values of all tensors."""
     return {name: values[name] for name in network.outputs}

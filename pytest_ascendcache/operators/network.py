@@ -1,19 +1,17 @@
-"""Network files: operators joined by tensors, with constants; reader and writer.
+"""Reads and writes network files: operators joined by tensors, with constants.
 
 A file is an object with ``network`` (a name), ``tensors`` (described as in ATC's single-operator
-JSON, each with a name of its own), ``constants`` (values of weights and data by tensor name),
+JSON, each with a unique name), ``constants`` (values of weights and data by tensor name),
 ``operators`` (``op``, ``name``, names of ``inputs`` and ``outputs``, ``attr``) and ``outputs``.
-A tensor gets its value from one operator, from ``constants``, or, where the operator is compiled
-for that value, from ``is_const`` and ``const_value`` of its description. Operators may be listed
-in any order.
+A tensor gets its value from one operator, from ``constants``, or, if an operator is compiled for
+that value, from ``is_const`` and ``const_value`` of its description. Operators may be in any order.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -21,8 +19,8 @@ from typing import Any
 
 from pytest_ascendcache.operators.singleop import (
     SingleOpError,
+    attribute_fields,
     file_content,
-    json_object,
     parse_attributes,
     parse_constants,
     parse_tensor,
@@ -34,14 +32,14 @@ from pytest_ascendcache.operators.spec import OperatorSpec, TensorDesc
 
 
 class NetworkError(ValueError):
-    """A network file that cannot be used: what is wrong, where, what to write instead."""
+    """A network file that cannot be used. The text says what is wrong, where, and what to write."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Constants made by rule: evenly spread numbers from ``low`` up to ``high``, by ``seed``.
+    """A rule for constants: uniformly distributed numbers from ``low`` to ``high``, by ``seed``.
 
-    They are the same on every machine (see ``evaluation.constant_array``).
+    They are the same on every machine; see ``evaluation.constant_array``.
     """
 
     seed: int
@@ -51,7 +49,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Node:
-    """An operator in its place: names of the tensors it takes and of those it gives."""
+    """An operator in a graph, with the names of its input and output tensors."""
 
     operator: OperatorSpec
     inputs: tuple[str, ...]
@@ -70,59 +68,55 @@ class Network:
 
     @property
     def operators(self) -> tuple[OperatorSpec, ...]:
-        """Every operator in file order; equal ones may occur more than once."""
+        """Every operator in file order, which may contain equal operators."""
         return tuple(node.operator for node in self.nodes)
 
     @cached_property
     def in_order(self) -> tuple[Node, ...]:
-        """The operators so that each comes after those whose outputs it takes.
+        """The operators in an order in which each comes after those whose outputs it takes.
 
         Raises:
-            CycleError: where there is no such order; a network that was read has one.
+            CycleError: there is no such order. A network that was read has one.
         """
-        givers = self._givers
+        makers = {name: index for index, node in enumerate(self.nodes) for name in node.outputs}
         graph = {
-            index: [givers[name] for name in node.inputs if name in givers]
+            index: [makers[name] for name in node.inputs if name in makers]
             for index, node in enumerate(self.nodes)
         }
         return tuple(self.nodes[index] for index in TopologicalSorter(graph).static_order())
-
-    @cached_property
-    def _givers(self) -> dict[str, int]:
-        return {name: index for index, node in enumerate(self.nodes) for name in node.outputs}
 
 
 def read_network(path: Path) -> Network:
     """Read a network file.
 
     Raises:
-        NetworkError: for a file that cannot be read or is not JSON; a missing, mistyped or
-            unknown field; a tensor that is declared twice, not declared, given by two, or given
-            by none; constants that do not fit; a cycle; a shape that is not static.
+        NetworkError: the file cannot be read or is not JSON; a field is missing, mistyped or
+            unknown; a tensor is declared twice or not at all, or has two values or none; constants
+            do not fit; the operators have a cycle; a shape is not static.
     """
     try:
         document = parsed_json(file_content(path, "NETWORK", "describes a network"), path)
-        return _network(json_object(document, str(path)), str(path))
+        return _network(typed(document, dict, str(path)), str(path))
     except SingleOpError as error:
         raise NetworkError(str(error)) from None
 
 
 def write_network(path: Path, network: Network) -> None:
     """Write a network so that :func:`read_network` returns an equal one."""
-    # One line: constants are long, and the encoder that indents is ten times slower.
+    # On one line, because constants are long and the indenting encoder is ten times slower.
     document = json.dumps(network_document(network), allow_nan=False)
     path.write_text(document + "\n", encoding="utf-8")
 
 
 def network_document(network: Network) -> dict[str, Any]:
-    """The JSON value of :func:`write_network`."""
+    """The JSON value that :func:`write_network` writes."""
     return {
         "network": network.name,
         "tensors": [
-            {"name": name, **_without_name(tensor)} for name, tensor in network.tensors.items()
+            {**tensor_fields(tensor), "name": name} for name, tensor in network.tensors.items()
         ],
         "constants": {
-            name: dict(value.__dict__) if isinstance(value, Uniform) else list(value)
+            name: asdict(value) if isinstance(value, Uniform) else list(value)
             for name, value in network.constants.items()
         },
         "operators": [_node_fields(node) for node in network.nodes],
@@ -130,23 +124,14 @@ def network_document(network: Network) -> dict[str, Any]:
     }
 
 
-def _without_name(tensor: TensorDesc) -> dict[str, Any]:
-    return {key: value for key, value in tensor_fields(tensor).items() if key != "name"}
-
-
 def _node_fields(node: Node) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+    return {
         "op": node.operator.type,
         "name": node.operator.name,
         "inputs": list(node.inputs),
         "outputs": list(node.outputs),
+        **attribute_fields(node.operator),
     }
-    if node.operator.attributes:
-        fields["attr"] = [
-            {"name": each.name, "type": each.type, "value": each.value}
-            for each in node.operator.attributes
-        ]
-    return fields
 
 
 _FIELDS = {"network": str, "tensors": list, "constants": dict, "operators": list, "outputs": list}
@@ -190,7 +175,7 @@ def _tensors(items: list[Any], where: str) -> dict[str, TensorDesc]:
     tensors: dict[str, TensorDesc] = {}
     for index, item in enumerate(items):
         place = f"{where}[{index}]"
-        tensor = parse_tensor(json_object(item, place), place)
+        tensor = parse_tensor(typed(item, dict, place), place)
         if not tensor.name or tensor.name in tensors:
             reason = "is taken" if tensor.name else "names nothing"
             raise NetworkError(f"{place}.name: {tensor.name!r} {reason}; give it its own name.")
@@ -234,13 +219,12 @@ def _uniform(fields: Mapping[str, Any], tensor: TensorDesc, where: str) -> Unifo
 def _check_count(count: int, tensor: TensorDesc, where: str) -> None:
     if count != tensor.elements:
         raise NetworkError(
-            f"{where}: {count} elements for shape {list(tensor.shape)}; "
-            f"write {math.prod(tensor.shape)}."
+            f"{where}: {count} elements for shape {list(tensor.shape)}; write {tensor.elements}."
         )
 
 
 def _node(item: object, tensors: Mapping[str, TensorDesc], where: str) -> Node:
-    fields = json_object(item, where)
+    fields = typed(item, dict, where)
     _check_fields(fields, _NODE_FIELDS, where, optional={"name", "attr"})
     if not fields["op"].strip():
         raise NetworkError(f"{where}.op: the operator type is empty; write one such as 'Add'.")
@@ -251,7 +235,7 @@ def _node(item: object, tensors: Mapping[str, TensorDesc], where: str) -> Node:
     operator = OperatorSpec(
         type=fields["op"],
         name=fields.get("name", ""),
-        # Without names, so that equal kernels are equal operators.
+        # Without the tensors' names, so that equal kernels are equal operators.
         inputs=tuple(replace(tensors[name], name="") for name in inputs),
         outputs=tuple(replace(tensors[name], name="") for name in outputs),
         attributes=parse_attributes(fields, where),
@@ -267,30 +251,31 @@ def _names(items: list[Any], tensors: Mapping[str, TensorDesc], where: str) -> t
 
 
 def _check_values(network: Network, where: str) -> None:
-    """Every tensor that is used gets its value from one place."""
-    given: dict[str, str] = {}
-    for name, place in _gifts(network):
-        if name in given:
+    """Check that every tensor in use gets its value from exactly one place."""
+    places: dict[str, str] = {}
+    for name, place in _values(network):
+        if name in places:
             raise NetworkError(
-                f"{where}: {place}: the tensor {name!r} has its value from {given[name]} already; "
+                f"{where}: {place}: the tensor {name!r} has its value from {places[name]} already; "
                 "let one of them give another tensor."
             )
-        given[name] = place
+        places[name] = place
     for index, node in enumerate(network.nodes):
         for name in node.inputs:
-            if name not in given:
+            if name not in places:
                 raise NetworkError(
                     f"{where}: operators[{index}].inputs: nothing gives the tensor {name!r} a "
                     "value; add an operator that does, or a constant."
                 )
     for name in network.outputs:
-        if name not in given:
+        if name not in places:
             raise NetworkError(
                 f"{where}: outputs: nothing gives the tensor {name!r} a value; add an operator."
             )
 
 
-def _gifts(network: Network) -> Iterator[tuple[str, str]]:
+def _values(network: Network) -> Iterator[tuple[str, str]]:
+    """The tensors that get a value, and the place in the file that provides it."""
     for index, (name, tensor) in enumerate(network.tensors.items()):
         if tensor.is_const:
             _check_count(len(tensor.const_value), tensor, f"tensors[{index}].const_value")

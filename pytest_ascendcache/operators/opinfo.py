@@ -1,6 +1,6 @@
-"""Operator information: what a dump says of one executed operator, one file for each.
+"""Operator information: what a dump records about an executed operator, one file for each.
 
-Static kernel compilation starts from these files: the shapes in them are the shapes compiled for.
+Static kernel compilation starts from these files, and compiles for the shapes in them.
 Source: document T, products; facts ``static-kernel`` sections 1.2, 2.5 and 7.
 """
 
@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from pytest_ascendcache.operators.dtypes import DataType, data_type
 from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
 
 ABSENT = TensorDesc((), data_type("UNDEFINED"), "RESERVED")
-"""How :class:`OperatorSpec` says that an optional input is not connected."""
-
+"""The input of an :class:`OperatorSpec` that is optional and not connected."""
 
 _WHOLE_NUMBERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 class OpInfoError(ValueError):
-    """Operator information that cannot be used: what is wrong, where, what to write instead."""
+    """Operator information that cannot be used.
+
+    The text says what is wrong, where, and what to write instead.
+    """
 
 
 @dataclass(frozen=True)
 class View:
-    """How a tensor lies in a larger one: ``stride`` per dimension and ``offset``, in elements."""
+    """The place of a tensor in a larger one: ``stride`` per dimension, ``offset``, in elements."""
 
     stride: tuple[int, ...]
     offset: int = 0
@@ -35,10 +37,10 @@ class View:
 
 @dataclass(frozen=True)
 class InfoTensor:
-    """One input or output.
+    """An input or output.
 
-    ``tensor`` has shape (as stored), type, format, and, where the kernel depends on its value
-    (``is_const``), the elements. ``index`` is its place in the operator's prototype.
+    ``tensor`` has shape (as stored), type, format, and the elements if the kernel depends on them
+    (``is_const``). ``index`` is its place in the operator's prototype.
     """
 
     tensor: TensorDesc
@@ -50,16 +52,15 @@ class InfoTensor:
 
 
 Parameter = InfoTensor | None | tuple[InfoTensor, ...]
-"""A tensor, an optional one that is not given, or the tensors of a dynamic input."""
+"""A tensor, ``None`` for an optional one that is missing, or the tensors of a dynamic input."""
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One operator as it was executed.
+    """An operator as it was executed.
 
-    ``impl_mode`` is ``high_performance``, ``high_precision``, empty, or a word that is in no key.
-    ``extra`` keeps the fields
-    that mean nothing to a compiler, such as ``platform_info``.
+    ``impl_mode`` is ``high_performance``, ``high_precision``, empty, or a value that keys ignore.
+    ``extra`` has the fields that do not matter to a compiler, such as ``platform_info``.
     """
 
     type: str
@@ -76,10 +77,10 @@ class OperatorInfo:
     def of(
         cls, operator: OperatorSpec, impl_mode: str = "", deterministic: bool = False
     ) -> OperatorInfo:
-        """What a dump says of an operator with static shapes.
+        """The information that a dump records about an operator.
 
         Raises:
-            OpInfoError: for a shape that is known only at run time.
+            OpInfoError: a shape is known only at run time.
         """
         if not operator.is_static:
             raise OpInfoError(
@@ -106,25 +107,26 @@ class OperatorInfo:
 
     @property
     def tensors(self) -> tuple[InfoTensor, ...]:
-        """Every tensor that is there, inputs first."""
-        return tuple(
-            tensor
-            for parameter in (*self.inputs, *self.outputs)
-            for tensor in (parameter if isinstance(parameter, tuple) else (parameter,))
-            if tensor is not None
-        )
+        """All tensors, inputs first."""
+        return tuple(chain.from_iterable(map(members, (*self.inputs, *self.outputs))))
 
     def file_name(self, number: int) -> str:
-        """``<OpType>_<dtype>_<format>_<dims>_<number>.json`` after the first input (the first
-        tensor of a dynamic one; nothing of one that is not given)."""
-        first = self.inputs[0] if self.inputs else None
-        if isinstance(first, tuple):
-            first = first[0] if first else None
+        """``<OpType>_<dtype>_<format>_<dims>_<number>.json``, named after the first input.
+
+        That is the first tensor of a dynamic input. The name of a missing input is left out.
+        """
         parts = [self.type]
-        if first is not None:
+        for first in members(self.inputs[0])[:1] if self.inputs else ():
             shape = map(str, first.tensor.shape)
             parts += [type_name(first.tensor.dtype), first.tensor.format, *shape]
         return "_".join([*parts, str(number)]) + ".json"
+
+
+def members(parameter: Parameter) -> tuple[InfoTensor, ...]:
+    """The tensors of a parameter."""
+    if parameter is None:
+        return ()
+    return parameter if isinstance(parameter, tuple) else (parameter,)
 
 
 def type_name(dtype: DataType) -> str:
@@ -133,7 +135,7 @@ def type_name(dtype: DataType) -> str:
 
 
 def _parameters(tensors: tuple[TensorDesc, ...]) -> tuple[Parameter, ...]:
-    """Neighbours of one dynamic input belong together; everything else stands alone."""
+    """The parameters of an operator. Neighbouring tensors of one dynamic input become one."""
     parameters: list[Parameter] = []
     for index, (_, group) in enumerate(groupby(enumerate(tensors), _belonging)):
         members = [tensor for _, tensor in group]
@@ -152,10 +154,10 @@ def _belonging(placed: tuple[int, TensorDesc]) -> object:
 
 
 def _described(tensor: TensorDesc, index: int, param_type: str) -> InfoTensor:
-    """A tensor without what files say by other means: its origin where that is itself.
+    """A tensor without an origin that equals the tensor.
 
-    Kernels depend on constants that are shapes, axes and the like. Constants of a floating type
-    are data, which is given when the kernel is run.
+    Kernels depend on constants that are shapes, axes and the like. Constants of a float type are
+    data, which the kernel gets when it runs.
     """
     depends = tensor.is_const and tensor.dtype.name in _WHOLE_NUMBERS
     same_shape = tensor.origin_shape == tensor.shape

@@ -1,6 +1,6 @@
-"""Operator-information JSON: reader and writer.
+"""Reads and writes operator information as JSON.
 
-Stricter than CANN's reader, which goes on with a format it does not know as if it were NCHW.
+The reader is stricter than CANN's, which takes an unknown format as NCHW.
 Source: facts ``static-kernel`` sections 2.4 and 7.
 """
 
@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.operators.dtypes import FORMATS
 from pytest_ascendcache.operators.opinfo import (
     InfoTensor,
     OperatorInfo,
     OpInfoError,
     Parameter,
     View,
+    members,
     type_name,
 )
 from pytest_ascendcache.operators.singleop import (
     SingleOpError,
     file_content,
-    json_object,
     parse_attributes,
     parse_tensor,
     parsed_json,
@@ -40,37 +39,29 @@ _READ = frozenset(
         *("inputs", "outputs", "attrs"),
     }
 )
-_ATTRIBUTE_TYPES = {
-    "bool": "bool",
-    "int": "int",
-    "int32": "int",
-    "int64": "int",
-    "float": "float",
-    "float32": "float",
-    "str": "string",
-    "string": "string",
-    "data_type": "data_type",
-    "list_bool": "list_bool",
-    "listBool": "list_bool",
-    "list_int": "list_int",
-    "listInt": "list_int",
-    "list_float": "list_float",
-    "listFloat": "list_float",
-    "list_str": "list_string",
-    "list_string": "list_string",
-    "list_data_type": "list_int",
-    "list_list_int": "list_list_int",
-    "listListInt": "list_list_int",
+_SPELLINGS = {
+    "bool": ("bool",),
+    "int": ("int", "int32", "int64"),
+    "float": ("float", "float32"),
+    "string": ("str", "string"),
+    "data_type": ("data_type",),
+    "list_bool": ("list_bool", "listBool"),
+    "list_int": ("list_int", "listInt", "list_data_type"),
+    "list_float": ("list_float", "listFloat"),
+    "list_string": ("list_str", "list_string"),
+    "list_list_int": ("list_list_int", "listListInt"),
 }
+_ATTRIBUTE_TYPES = {name: kind for kind, names in _SPELLINGS.items() for name in names}
+"""ATC's name of an attribute type, by its spelling in dumps."""
 _WRITTEN_TYPES = {"string": "str", "list_string": "list_str"}
 
 
 def read_opinfo(path: Path) -> OperatorInfo:
-    """Read one operator's information.
+    """Read the information about one operator.
 
     Raises:
-        OpInfoError: for a file that cannot be read or is not JSON, and for a missing, mistyped or
-            impossible field; file and field are named.
+        OpInfoError: the file cannot be read or is not JSON, or a field is missing, mistyped or
+            impossible. The text names the file and the field.
     """
     try:
         document = parsed_json(
@@ -85,10 +76,10 @@ def parse_opinfo(document: object, origin: str = "document") -> OperatorInfo:
     """Turn a parsed document into operator information; ``origin`` names it in errors.
 
     Raises:
-        OpInfoError: as :func:`read_opinfo`, for everything but the file and the JSON.
+        OpInfoError: as :func:`read_opinfo`, except for the file and the JSON.
     """
     try:
-        return _information(json_object(document, origin), origin)
+        return _information(typed(document, dict, origin), origin)
     except SingleOpError as error:
         raise OpInfoError(str(error)) from None
 
@@ -99,12 +90,12 @@ def write_opinfo(path: Path, info: OperatorInfo) -> None:
 
 
 def opinfo_text(info: OperatorInfo) -> str:
-    """The file :func:`write_opinfo` writes."""
+    """The text that :func:`write_opinfo` writes."""
     return json.dumps(opinfo_document(info), indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def opinfo_document(info: OperatorInfo) -> dict[str, Any]:
-    """The JSON value of :func:`write_opinfo`."""
+    """The JSON value that :func:`write_opinfo` writes."""
     document: dict[str, Any] = {
         **info.extra,
         "op_type": info.type,
@@ -157,8 +148,8 @@ def _one_of(
 ) -> str:
     value: str = typed(fields.get(key, default), str, f"{where}.{key}")
     if value not in allowed:
-        words = ", ".join(repr(each) for each in allowed)
-        raise OpInfoError(f"{where}.{key}: {value!r} is not known; write one of {words}.")
+        known = ", ".join(repr(each) for each in allowed)
+        raise OpInfoError(f"{where}.{key}: {value!r} is not known; write one of {known}.")
     return value
 
 
@@ -174,7 +165,7 @@ def _parameters(fields: Mapping[str, Any], key: str, where: str) -> tuple[Parame
             parameters.append(tuple(_tensor(each, f"{at}[{n}]") for n, each in enumerate(item)))
         else:
             parameters.append(_tensor(item, at))
-        indexes = {each.index for each in _members(parameters[-1])}
+        indexes = {each.index for each in members(parameters[-1])}
         if len(indexes) > 1 or min(indexes, default=last + 1) <= last:
             raise OpInfoError(
                 f"{at}.index: {sorted(indexes)} does not come after {last}; number the "
@@ -184,14 +175,8 @@ def _parameters(fields: Mapping[str, Any], key: str, where: str) -> tuple[Parame
     return tuple(parameters)
 
 
-def _members(parameter: Parameter) -> tuple[InfoTensor, ...]:
-    if parameter is None:
-        return ()
-    return parameter if isinstance(parameter, tuple) else (parameter,)
-
-
 def _tensor(item: object, where: str) -> InfoTensor:
-    fields = json_object(item, where)
+    fields = typed(item, dict, where)
     index = _due(fields, "index", int, where)
     if index < 0:
         raise OpInfoError(f"{where}.index: {index} is no place in a prototype; write 0 or more.")
@@ -202,10 +187,11 @@ def _tensor(item: object, where: str) -> InfoTensor:
             f"{where}.shape: {shape} is not static; a static kernel is compiled for extents of 0 "
             "or more."
         )
+    dtype = _due(fields, "dtype", str, where)
     described = {
         "shape": shape,
-        "type": _spelled_type(_due(fields, "dtype", str, where)),
-        "format": _known_format(_due(fields, "format", str, where), f"{where}.format"),
+        "type": "bfloat16" if dtype.lower() == "bf16" else dtype,
+        "format": _due(fields, "format", str, where),
         "name": fields.get("name", ""),
         **_origin(fields, shape, where),
         **_constant(fields, shape, where),
@@ -213,11 +199,13 @@ def _tensor(item: object, where: str) -> InfoTensor:
     try:
         tensor = parse_tensor(described, where)
     except SingleOpError as error:
-        # The tensor of single-operator files has other names for two of the fields.
+        # Single-operator files name two of the fields differently.
         text = str(error).replace(f"{where}.type", f"{where}.dtype")
         raise OpInfoError(text.replace(f"{where}.const_value", f"{where}.const_data")) from None
     if tensor.dtype.name == "UNDEFINED":
         raise OpInfoError(f"{where}.dtype: 'undefined' is no type; write null for no tensor.")
+    if "RESERVED" in (tensor.format, tensor.origin_format):
+        raise OpInfoError(f"{where}.format: 'RESERVED' is no format; write null for no tensor.")
     return InfoTensor(
         tensor=tensor,
         index=index,
@@ -228,32 +216,19 @@ def _tensor(item: object, where: str) -> InfoTensor:
     )
 
 
-def _spelled_type(name: str) -> str:
-    return "bfloat16" if name.lower() == "bf16" else name
-
-
-def _known_format(name: str, where: str) -> str:
-    if name.upper() not in FORMATS - {"RESERVED"}:
-        raise OpInfoError(
-            f"{where}: {name!r} is no format; write one of "
-            f"{', '.join(sorted(FORMATS - {'RESERVED'}))}."
-        )
-    return name.upper()
-
-
 def _origin(fields: Mapping[str, Any], shape: list[Any], where: str) -> dict[str, Any]:
-    """Origin shape and format where they are not the tensor's own."""
+    """Origin shape and format if they differ from the tensor's."""
     origin: dict[str, Any] = {}
     if fields.get("origin_shape", shape) != shape:
         origin["origin_shape"] = fields["origin_shape"]
-    given = typed(fields.get("origin_format", ""), str, f"{where}.origin_format")
-    if given and given.upper() != str(fields["format"]).upper():
-        origin["origin_format"] = _known_format(given, f"{where}.origin_format")
+    name = typed(fields.get("origin_format", ""), str, f"{where}.origin_format")
+    if name and name.upper() != str(fields["format"]).upper():
+        origin["origin_format"] = name
     return origin
 
 
 def _constant(fields: Mapping[str, Any], shape: list[Any], where: str) -> dict[str, Any]:
-    """The elements of a tensor the kernel depends on."""
+    """The elements of a tensor if the kernel depends on them."""
     if not typed(fields.get("value_depend", False), bool, f"{where}.value_depend"):
         return {}
     elements = _due(fields, "const_data", list, where)
@@ -282,19 +257,19 @@ def _view(fields: Mapping[str, Any], rank: int, where: str) -> View | None:
 
 
 def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
-    """The attributes in the order of the list, as CANN takes them whatever their ``index``."""
+    """The attributes in the list's order, since CANN ignores their ``index``."""
     items = []
     for place, item in enumerate(_due(fields, "attrs", list, where)):
         at = f"{where}.attrs[{place}]"
-        given = json_object(item, at)
-        dtype = _due(given, "dtype", str, at)
+        attribute = typed(item, dict, at)
+        dtype = _due(attribute, "dtype", str, at)
         if dtype not in _ATTRIBUTE_TYPES:
             raise OpInfoError(
                 f"{at}.dtype: {dtype!r} is no attribute type; write one of "
                 f"{', '.join(_ATTRIBUTE_TYPES)}."
             )
-        typed(given.get("index", place), int, f"{at}.index")
-        described = {key: given[key] for key in ("name", "value") if key in given}
+        typed(attribute.get("index", place), int, f"{at}.index")
+        described = {key: attribute[key] for key in ("name", "value") if key in attribute}
         items.append({**described, "type": _ATTRIBUTE_TYPES[dtype]})
     try:
         return parse_attributes({"attr": items}, where)
@@ -324,12 +299,12 @@ def _tensor_fields(described: InfoTensor) -> dict[str, Any]:
         "origin_format": tensor.origin_format or tensor.format,
         "value_depend": tensor.is_const,
     }
-    rare: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "const_data": (tensor.is_const, lambda: list(tensor.const_value)),
-        "sub_format": (described.sub_format != 0, lambda: described.sub_format),
-        "c0_format": (described.c0_format != 0, lambda: described.c0_format),
-    }
-    fields.update({key: value() for key, (said, value) in rare.items() if said})
+    if tensor.is_const:
+        fields["const_data"] = list(tensor.const_value)
+    if described.sub_format:
+        fields["sub_format"] = described.sub_format
+    if described.c0_format:
+        fields["c0_format"] = described.c0_format
     if described.view is not None:
         view = {"stride": list(described.view.stride), "offset": described.view.offset}
         fields.update({"is_view": True, **view})

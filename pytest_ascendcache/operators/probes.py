@@ -1,4 +1,4 @@
-"""Operators the checks compile: small, static, known to every toolchain."""
+"""The operators that checks compile: small and static, with types every toolchain supports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_ascendcache.operators import OperatorSpec, read_single_op
 
 PROBES = ("add", "mul", "sqrt", "exp", "softmax", "mean", "leaky_relu", "matmul")
-"""Names of the operators of ``probes.json``, in its order."""
+"""The names of the operators in ``probes.json``, in its order."""
 
 
 @lru_cache(maxsize=1)

@@ -1,11 +1,13 @@
-"""Simplified keys: by what a static kernel is found at run time.
+"""Simplified keys, by which the runtime finds a static kernel.
 
-``Op/d=<0|1>,p=<0|1|2>``, then each input and each output after a slash, then a slash and the
-attributes, joined by slashes; the last slash stands there without attributes too. A tensor is
-``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a dynamic input
-are joined by ``;``, and a tensor whose value the kernel depends on is followed by
-``,[<values>]``. Numbers are hexadecimal. CANN's installer compares keys as text, so these are
-CANN's byte for byte; ``tests/operators/simplified_keys.json`` holds what CANN 8.1 writes.
+A key is ``Op/d=<0|1>,p=<0|1|2>``, then a slash before each input and output, then a slash and the
+attributes, joined by slashes. The last slash is there without attributes, too.
+
+A tensor is ``<type>,<format>,(<extents>)``, or ``_`` if it is missing. Tensors of a dynamic input
+are joined by ``;``. A tensor whose value the kernel depends on is followed by ``,[<values>]``.
+Numbers are hexadecimal. CANN's installer compares keys as text, so these equal CANN's byte for
+byte; ``tests/operators/simplified_keys.json`` has keys that CANN 8.1 writes.
+
 Source: facts ``static-kernel`` section 2.5.
 """
 
@@ -15,22 +17,24 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo, OpInfoError, Parameter
 from pytest_ascendcache.operators.spec import Attribute
 
 _MODES = {"high_performance": 1, "high_precision": 2}
 MOST_VALUES = 32
-"""How many elements of a tensor a key can hold."""
+"""The most elements of a tensor in a key."""
 
 
 def simplified_key(info: OperatorInfo, deterministic: bool | None = None) -> str:
-    """The key of an operator; ``deterministic`` where it is not to be the information's own.
+    """The key of an operator; ``deterministic`` overrides the value in ``info``.
+
+    A view has the key of a complete tensor, since the runtime falls back to that key if it finds no
+    kernel with strides.
 
     Raises:
-        OpInfoError: for what no key can say: a type or format without a number, more than 32
-            values or values of a half type. A view has the key of a whole tensor: the runtime falls
-            back to that one when it finds no kernel with strides.
+        OpInfoError: no key can express a type or format without a number, more than 32 values, or
+            values of a half type.
     """
     flag = info.deterministic if deterministic is None else deterministic
     head = f"{info.type}/d={int(flag)},p={_MODES.get(info.impl_mode, 0)}"
@@ -40,7 +44,7 @@ def simplified_key(info: OperatorInfo, deterministic: bool | None = None) -> str
 
 
 def value_depend_indexes(info: OperatorInfo) -> list[int]:
-    """Places in the prototype of the inputs whose values are in the key."""
+    """The places in the prototype of the inputs whose values are in the key."""
     return [
         parameter.index
         for parameter in info.inputs
@@ -80,24 +84,18 @@ def _tensor(described: InfoTensor, info: OperatorInfo) -> str:
 
 
 def _attribute(attribute: Attribute) -> str:
-    kind = attribute.type
-    if kind == "list_list_int":
-        return f"[{','.join(_list(row, _integer) for row in _items(attribute.value))}]"
+    return _value(attribute.value, attribute.type)
+
+
+def _value(value: Any, kind: str) -> str:
     if kind.startswith("list_"):
-        return _list(_items(attribute.value), _SCALARS[kind.removeprefix("list_")])
-    return _SCALARS[kind](attribute.value)
-
-
-def _items(value: Any) -> tuple[Any, ...]:
-    return tuple(value)
-
-
-def _list(values: tuple[Any, ...], write: Callable[[Any], str]) -> str:
-    return f"[{','.join(map(write, values))}]"
+        of = kind.removeprefix("list_")
+        return f"[{','.join(_value(each, of) for each in value)}]"
+    return _SCALARS[kind](value)
 
 
 def _integer(value: Any) -> str:
-    """Two's complement of 64 bits."""
+    """The two's complement of 64 bits."""
     return f"{int(value) & 0xFFFFFFFFFFFFFFFF:x}"
 
 
@@ -110,7 +108,7 @@ def _double(value: Any) -> str:
 
 
 def _string(value: Any) -> str:
-    """The characters from last to first, each by its number."""
+    """The numbers of the characters, from last to first."""
     return "".join(f"{ord(each):x}" for each in reversed(str(value)))
 
 
@@ -119,7 +117,7 @@ def _type(value: Any) -> str:
 
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32}
-"""Width of a negative element's two's complement; the runtime extends a narrower one by zeros."""
+"""Bits of a negative element's two's complement, which the runtime extends by zeros."""
 _FLOATS: dict[str, Callable[[Any], str]] = {"float32": _float, "double": _double}
 _SCALARS: dict[str, Callable[[Any], str]] = {
     "bool": _integer,

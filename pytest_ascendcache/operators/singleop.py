@@ -1,11 +1,11 @@
-"""ATC's single-operator JSON (``--singleop``): reader and writer.
+"""Reads and writes ATC's single-operator JSON (``--singleop``).
 
-A file is an array of operators. An element with ``compile_flag`` 1 is not an operator: it
-switches fuzzy compilation on for all that follow, and nothing switches it off again. Unknown
-fields are ignored, as ATC does; two operators may carry one name.
+A file is an array of operators. An element with ``compile_flag`` 1 is not an operator: it switches
+fuzzy compilation on for all later operators, and nothing switches it off again. Unknown fields are
+ignored, as in ATC, and two operators may have the same name.
 
-Stricter than ATC, where ATC goes on with something the file does not say: a fraction where an
-integer is due (truncated there), a number its type cannot hold, an attribute set twice.
+The reader rejects what ATC silently changes: a fraction instead of an integer (ATC truncates it), a
+number that its type cannot hold, an attribute that is set twice.
 
 Source: facts ``cann-operator-cache`` section 6.1 and CANN's ``single_op_parser.cc``; the error
 codes are ATC's.
@@ -19,11 +19,13 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.operators.dtypes import FORMATS, DataType, data_type, type_names
-from pytest_ascendcache.operators.spec import Attribute, AttributeValue, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
+
+_Kind = TypeVar("_Kind")
 
 _SCALARS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -32,20 +34,14 @@ _SCALARS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "data_type": (str, int),
 }
-ATTRIBUTE_TYPES = (
-    *_SCALARS,
-    "list_bool",
-    "list_int",
-    "list_float",
-    "list_string",
-    "list_list_int",
-)
+_LISTS = ("list_bool", "list_int", "list_float", "list_string", "list_list_int")
+ATTRIBUTE_TYPES = (*_SCALARS, *_LISTS)
 
 
 class SingleOpError(ValueError):
     """A single-operator file that cannot be used.
 
-    ``code`` is ATC's error code; the text says what is wrong, where, and what to write instead.
+    ``code`` is ATC's error code. The text says what is wrong, where, and what to write instead.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -57,32 +53,34 @@ def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
     """Read every operator of a single-operator file, in file order.
 
     Raises:
-        SingleOpError: E10023 for a path that is no file, E10024 for a file that cannot be read,
-            E10025 where it is not JSON, E10026 for a missing operator type, E10027 for a type or
-            format of a tensor, E10029 for the name of an attribute, E10032 for a missing or
-            mistyped field, E13006 for a type of an attribute or constant, E13014 for shapes.
+        SingleOpError: E10023, the path is no file; E10024, it cannot be read; E10025, it is not
+            JSON; E10026, an operator type is missing; E10027, the type or format of a tensor;
+            E10029, the name of an attribute; E10032, a missing or mistyped field; E13006, the type
+            of an attribute or constant; E13014, a shape.
     """
     document = parsed_json(file_content(path, "--singleop", "lists operators"), path)
     return parse_single_op(document, str(path))
 
 
 MOST_BYTES = 64 << 20
-"""Size in bytes up to which a description of operators is read."""
+"""The most bytes of a file that describes operators."""
 
 
 def file_content(path: Path, parameter: str, purpose: str) -> bytes:
-    """A regular file's content; ``parameter`` named it, and it ought to be JSON that ...
+    """The content of a regular file that ``parameter`` names.
+
+    ``purpose`` completes "name a JSON file that" in messages.
 
     Raises:
-        SingleOpError: E10023 for a path that is no file, E10024 for one that cannot be read, or
-            has more than ``MOST_BYTES``.
+        SingleOpError: E10023, the path is no file; E10024, it cannot be read, or has more than
+            ``MOST_BYTES``.
     """
     try:
         if path.is_file() or not path.exists():
             return read_input(path, MOST_BYTES)
         reason = "it is a directory" if path.is_dir() else "it is no regular file"
     except ValueError:
-        reason = "it has a null character"  # Python's words for it differ between releases
+        reason = "it has a null character"  # Python's message differs between releases
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         if error.errno == errno.EFBIG:
@@ -101,12 +99,12 @@ def file_content(path: Path, parameter: str, purpose: str) -> bytes:
 
 
 _MOST_DIGITS = 1000
-"""Of a whole number; the largest that a float64 can be has 309."""
+"""The most digits of an integer; the largest float64 has 309."""
 _NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def parsed_json(content: bytes, path: Path) -> object:
-    """JSON of finite numbers. Raises as :func:`read_single_op`."""
+    """The value of a JSON file with finite numbers. Raises as :func:`read_single_op`."""
     try:
         return json.loads(
             content.decode("utf-8-sig"),
@@ -131,7 +129,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    # Python has a limit of its own since 3.10.7, and other words for it in every release.
+    # Since 3.10.7 Python has its own limit, with a different message in every release.
     if len(text) > _MOST_DIGITS:
         raise ValueError(f"a number of {len(text)} digits is too long")
     return int(text)
@@ -145,7 +143,7 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     """Turn a parsed single-operator document into operators; ``origin`` names it in errors.
 
     Raises:
-        SingleOpError: as :func:`read_single_op`, for everything but the path and the JSON.
+        SingleOpError: as :func:`read_single_op`, except for the path and the JSON.
     """
     if not isinstance(document, list):
         raise SingleOpError(
@@ -156,7 +154,7 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     fuzzy = False
     for index, element in enumerate(document):
         where = f"{origin}[{index}]"
-        fields = json_object(element, where)
+        fields = typed(element, dict, where)
         if typed(fields.get("compile_flag", 0), int, f"{where}.compile_flag") == 1:
             fuzzy = True
             continue
@@ -170,10 +168,10 @@ def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
     """Write operators so that :func:`read_single_op` returns equal ones.
 
     Raises:
-        ValueError: for what the format cannot say: see :func:`single_op_document`, and numbers
-            that are infinite or no numbers.
+        ValueError: the format cannot express an operator; see :func:`single_op_document`. Infinite
+            numbers and NaN cannot be written, either.
     """
-    # An operator a line: the encoder that indents is ten times slower, and this is done every run.
+    # One operator per line: every run writes a file, and the indenting encoder is ten times slower.
     lines = ",\n".join(
         json.dumps(each, ensure_ascii=False, allow_nan=False)
         for each in single_op_document(operators)
@@ -182,10 +180,10 @@ def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
 
 
 def single_op_document(operators: Iterable[OperatorSpec]) -> list[dict[str, Any]]:
-    """The JSON value of :func:`write_single_op`: only fields that say something.
+    """The JSON value that :func:`write_single_op` writes, without fields that have their default.
 
     Raises:
-        ValueError: where an operator that is not fuzzy follows a fuzzy one.
+        ValueError: an operator that is not fuzzy follows a fuzzy one.
     """
     document: list[dict[str, Any]] = []
     fuzzy = False
@@ -219,29 +217,24 @@ def _operator(fields: Mapping[str, Any], where: str, fuzzy: bool) -> OperatorSpe
 
 
 def _tensors(fields: Mapping[str, Any], key: str, where: str) -> tuple[TensorDesc, ...]:
-    items = typed(fields.get(key, []), list, f"{where}.{key}")
-    tensors = tuple(
-        parse_tensor(json_object(item, f"{where}.{key}[{index}]"), f"{where}.{key}[{index}]")
-        for index, item in enumerate(items)
-    )
-    for index, tensor in enumerate(tensors):
+    tensors = []
+    for index, item in enumerate(typed(fields.get(key, []), list, f"{where}.{key}")):
+        place = f"{where}.{key}[{index}]"
+        tensor = parse_tensor(typed(item, dict, place), place)
         no_type, no_format = tensor.dtype.name == "UNDEFINED", tensor.format == "RESERVED"
         if no_type != no_format or (no_type and key == "output_desc"):
             raise SingleOpError(
                 "E10027",
-                f"{where}.{key}[{index}]: type {tensor.dtype} with format {tensor.format} is no "
-                "tensor; UNDEFINED and RESERVED stand together, for an unconnected input alone.",
+                f"{place}: type {tensor.dtype} with format {tensor.format} is no tensor; "
+                "UNDEFINED and RESERVED stand together, for an unconnected input alone.",
             )
-    return tensors
+        tensors.append(tensor)
+    return tuple(tensors)
 
 
 def parse_tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
     """One tensor of a file; ``where`` names it in errors. Raises as :func:`read_single_op`."""
-    for key in ("format", "shape", "type"):
-        if key not in fields:
-            raise SingleOpError(
-                "E10032", f"{where}: the field '{key}' is missing; add it to the tensor."
-            )
+    _require(fields, ("format", "shape", "type"), where, "tensor")
     shape = _integers(fields["shape"], f"{where}.shape")
     if any(extent < -2 for extent in shape) or (-2 in shape and len(shape) > 1):
         raise SingleOpError(
@@ -267,6 +260,14 @@ def parse_tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
     )
 
 
+def _require(fields: Mapping[str, Any], keys: Iterable[str], where: str, noun: str) -> None:
+    for key in keys:
+        if key not in fields:
+            raise SingleOpError(
+                "E10032", f"{where}: the field '{key}' is missing; add it to the {noun}."
+            )
+
+
 def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[int, int], ...]:
     pairs = tuple(_integers(pair, where) for pair in typed(value, list, where))
     unknown = sum(extent == -1 for extent in shape)
@@ -286,7 +287,7 @@ def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[in
 
 
 def parse_constants(value: object, dtype: DataType, where: str) -> tuple[float | int, ...]:
-    """Elements of a constant, checked against its type. Raises as :func:`read_single_op`."""
+    """The elements of a constant, which must fit its type. Raises as :func:`read_single_op`."""
     items = typed(value, list, where)
     if items and dtype.name not in CONSTANT_TYPES:
         raise SingleOpError(
@@ -309,7 +310,7 @@ def parse_attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, 
     """The attributes of an operator. Raises as :func:`read_single_op`."""
     items = typed(fields.get("attr", []), list, f"{where}.attr")
     attributes = tuple(
-        _attribute(json_object(item, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
+        _attribute(typed(item, dict, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
         for index, item in enumerate(items)
     )
     names = [each.name for each in attributes]
@@ -320,11 +321,7 @@ def parse_attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, 
 
 
 def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
-    for key in ("name", "type", "value"):
-        if key not in fields:
-            raise SingleOpError(
-                "E10032", f"{where}: the field '{key}' is missing; add it to the attribute."
-            )
+    _require(fields, ("name", "type", "value"), where, "attribute")
     name = typed(fields["name"], str, f"{where}.name")
     kind = typed(fields["type"], str, f"{where}.type")
     if not name:
@@ -338,18 +335,11 @@ def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
     return Attribute(name, kind, _attribute_value(fields["value"], kind, f"{where}.value"))
 
 
-def _attribute_value(value: Any, kind: str, where: str) -> AttributeValue:
-    if kind == "list_list_int":
-        rows = typed(value, list, where)
-        return tuple(tuple(_elements(row, "int", where)) for row in rows)
+def _attribute_value(value: Any, kind: str, where: str) -> Any:
     if kind.startswith("list_"):
-        return tuple(_elements(value, kind.removeprefix("list_"), where))
-    scalar: AttributeValue = _scalar(value, kind, where)
-    return scalar
-
-
-def _elements(value: Any, kind: str, where: str) -> list[Any]:
-    return [_scalar(item, kind, where) for item in typed(value, list, where)]
+        of = kind.removeprefix("list_")
+        return tuple(_attribute_value(item, of, where) for item in typed(value, list, where))
+    return _scalar(value, kind, where)
 
 
 def _scalar(value: Any, kind: str, where: str) -> Any:
@@ -367,7 +357,7 @@ def _scalar(value: Any, kind: str, where: str) -> Any:
 
 
 def _in_range(value: float | int, dtype: str, where: str) -> None:
-    """ATC stores numbers in the machine's types; what does not fit there would become another."""
+    """Check that ``dtype`` can hold a number, which ATC would otherwise change silently."""
     lowest, highest = _LIMITS[dtype]
     if not lowest <= value <= highest:
         raise SingleOpError(
@@ -405,20 +395,13 @@ def _integers(value: object, where: str) -> tuple[int, ...]:
     return tuple(items)
 
 
-def json_object(value: object, where: str) -> Mapping[str, Any]:
-    """``value`` as an object. Raises as :func:`read_single_op`."""
-    checked: Mapping[str, Any] = typed(value, dict, where)
-    return checked
-
-
-def typed(value: Any, kind: type, where: str) -> Any:
-    """``value`` where it is of that kind. Raises as :func:`read_single_op`."""
-    fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    if not fits:
+def typed(value: object, kind: type[_Kind], where: str) -> _Kind:
+    """``value``, which must be of that kind. Raises as :func:`read_single_op`."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise SingleOpError(
             "E10032", f"{where}: {_shown(value)} is {_kind(value)}; write {_KINDS[kind]}."
         )
-    if kind is str and any("\ud800" <= character <= "\udfff" for character in value):
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
         raise SingleOpError(
             "E10025", f"{where}: {value!r} holds half a surrogate pair; write both halves."
         )
@@ -426,7 +409,7 @@ def typed(value: Any, kind: type, where: str) -> Any:
 
 
 def _shown(value: object) -> str:
-    """``value`` for a message: a file may hold megabytes where a number is due."""
+    """``value`` in a message, shortened: a file may have megabytes instead of a number."""
     try:
         text = repr(value)
     except ValueError:
@@ -458,7 +441,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "double": (-sys.float_info.max, sys.float_info.max),
 }
 CONSTANT_TYPES = frozenset(_LIMITS)
-"""Element types, by name, of which constants can be written."""
+"""The names of the element types that a constant can have."""
 
 
 def _kind(value: object) -> str:
@@ -471,16 +454,19 @@ def _operator_fields(operator: OperatorSpec) -> dict[str, Any]:
         fields["name"] = operator.name
     fields["input_desc"] = [tensor_fields(each) for each in operator.inputs]
     fields["output_desc"] = [tensor_fields(each) for each in operator.outputs]
-    if operator.attributes:
-        fields["attr"] = [
-            {"name": each.name, "type": each.type, "value": each.value}
-            for each in operator.attributes
-        ]
-    return fields
+    return {**fields, **attribute_fields(operator)}
+
+
+def attribute_fields(operator: OperatorSpec) -> dict[str, Any]:
+    """The field ``attr`` of an operator, if it has attributes."""
+    attributes = [
+        {"name": each.name, "type": each.type, "value": each.value} for each in operator.attributes
+    ]
+    return {"attr": attributes} if attributes else {}
 
 
 def tensor_fields(tensor: TensorDesc) -> dict[str, Any]:
-    """What a file says of a tensor: only fields that say something."""
+    """The fields of a tensor in a file, without those that have their default."""
     fields: dict[str, Any] = {
         "format": tensor.format,
         "shape": list(tensor.shape),
@@ -489,12 +475,12 @@ def tensor_fields(tensor: TensorDesc) -> dict[str, Any]:
     optional = {
         "name": tensor.name,
         "origin_format": tensor.origin_format,
-        "origin_shape": None if tensor.origin_shape is None else list(tensor.origin_shape),
         "shape_range": [list(pair) for pair in tensor.shape_range],
         "dynamic_input": tensor.dynamic_input,
         "is_const": tensor.is_const,
         "const_value": list(tensor.const_value),
     }
-    keep_empty = {"origin_shape"} if tensor.origin_shape is not None else set()
-    fields.update({key: value for key, value in optional.items() if value or key in keep_empty})
+    fields.update({key: value for key, value in optional.items() if value})
+    if tensor.origin_shape is not None:
+        fields["origin_shape"] = list(tensor.origin_shape)
     return fields

@@ -1,4 +1,4 @@
-"""One operator: its type, tensors and attributes."""
+"""An operator: its type, tensors and attributes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AttributeValue = (
 
 
 def _negative_zeros(values: tuple[object, ...]) -> tuple[int, ...]:
-    """Where -0.0 stands, which compares equal to 0.0 and makes another kernel."""
+    """The places of -0.0, which compares equal to 0.0 but makes a different kernel."""
     if 0 not in values:
         return ()
     return tuple(
@@ -35,8 +35,8 @@ def _negative_zeros(values: tuple[object, ...]) -> tuple[int, ...]:
 class TensorDesc:
     """Shape, type and layout of one input or output.
 
-    ``shape`` counts elements per dimension; -1 is a dimension known only at run time, which
-    ``shape_range`` then bounds (lowest and highest extent, -1 for no upper bound).
+    ``shape`` counts elements per dimension. -1 is a dimension known only at run time;
+    ``shape_range`` bounds it (lowest and highest extent, -1 for no upper bound).
     ``const_value`` holds the elements of a constant input in row-major order.
     """
 
@@ -53,8 +53,8 @@ class TensorDesc:
     _negative_zeros: tuple[int, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if found := _negative_zeros(self.const_value):
-            object.__setattr__(self, "_negative_zeros", found)
+        if places := _negative_zeros(self.const_value):
+            object.__setattr__(self, "_negative_zeros", places)
 
     @classmethod
     def of(cls, dtype: str, *shape: int, format: str = "ND", name: str = "") -> TensorDesc:
@@ -68,18 +68,18 @@ class TensorDesc:
 
     @property
     def is_absent(self) -> bool:
-        """Whether this stands for an optional input that is not connected."""
+        """Whether this describes an optional input that is not connected."""
         return self.format == "RESERVED" and self.dtype.name == "UNDEFINED"
 
     @property
     def elements(self) -> int:
-        """Number of elements of a static tensor; 1 for a scalar."""
+        """The number of elements of a static tensor; 1 for a scalar."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A named constant of an operator. ``type`` is ATC's name of the type, e.g. ``list_int``."""
+    """A named constant of an operator; ``type`` is ATC's name of its type, e.g. ``list_int``."""
 
     name: str
     type: str
@@ -88,17 +88,34 @@ class Attribute:
 
     def __post_init__(self) -> None:
         values = self.value if isinstance(self.value, tuple) else (self.value,)
-        if found := _negative_zeros(values):
-            object.__setattr__(self, "_negative_zeros", found)
+        if places := _negative_zeros(values):
+            object.__setattr__(self, "_negative_zeros", places)
+
+
+def attributes(**values: AttributeValue | None) -> tuple[Attribute, ...]:
+    """Attributes with ATC's names of their types, without those that are ``None``.
+
+    An empty tuple is a ``list_int``.
+    """
+    return tuple(
+        Attribute(name, _attribute_type(value), value)
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def _attribute_type(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"list_{_attribute_type(value[0] if value else 0)}"
+    return {bool: "bool", int: "int", float: "float", str: "string"}[type(value)]
 
 
 @dataclass(frozen=True, repr=False)
 class OperatorSpec:
-    """What a toolchain is asked to compile.
+    """An operator that a toolchain compiles.
 
-    ``type`` is the operator type (``SoftmaxV2``), ``name`` the node's own name. Two specs that
-    differ in ``name`` alone describe the same kernel. ``fuzzy`` carries ATC's deprecated
-    ``compile_flag``.
+    ``type`` is the operator type (``SoftmaxV2``), ``name`` the node's name. Two specs that differ
+    only in ``name`` describe the same kernel. ``fuzzy`` carries ATC's deprecated ``compile_flag``.
     """
 
     type: str
@@ -109,11 +126,11 @@ class OperatorSpec:
     fuzzy: bool = False
 
     def attribute(self, name: str) -> AttributeValue | None:
-        """Value of the attribute ``name``, or ``None`` where the operator does not carry it."""
+        """The value of the attribute ``name``, or ``None`` if the operator lacks it."""
         return next((each.value for each in self.attributes if each.name == name), None)
 
     def named(self, name: str) -> OperatorSpec:
-        """The same operator under another node name."""
+        """This operator under another node name."""
         return replace(self, name=name)
 
     @property

@@ -1,6 +1,5 @@
-"""The reference toolchain: a program of its own that compiles operators and caches kernels.
+"""The reference toolchain: a separate program that compiles operators and caches kernels.
 
-It is an independent reading of the same documents the contract reads. Nothing else imports
-it but its own commands and the seeded defects of ``qualification``; the suite meets it only
-through argv, environment and files.
+It reads the same documents as ``contract``, independently. Only its commands and the seeded defects
+of ``qualification`` import it; the suite uses it only through argv, environment and files.
 """

@@ -23,7 +23,7 @@ def main() -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
-    """Carry out one command line; the exit status is ATC's: 0, or 255 with the reason said."""
+    """Carry out one command line; returns ATC's exit status: 0, or 255 after the reason."""
     policies = policies or Policies()
     try:
         policies.play(played(environ))
@@ -32,25 +32,18 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
             from pytest_ascendcache.reference.model.conversion import convert
 
             convert(policies, options, environ, Log(options.log))
-            print(_DONE)
-            return EXIT_SUCCESS
-        operators = read_single_op(options.singleop)
-        # The compiler loads LLVM; a bad command line is refused before that.
-        from pytest_ascendcache.reference.compiler import Compiler
+        else:
+            operators = read_single_op(options.singleop)
+            # Imported late, because it loads LLVM: a bad command line is refused before that.
+            from pytest_ascendcache.reference.compiler import Compiler
 
-        Compiler(policies, options, environ, Log(options.log)).run(operators)
-    except SingleOpError as error:
-        return _fail(f"{error.code}: {error}")
-    except AtcError as error:
-        return _fail(str(error))
+            Compiler(policies, options, environ, Log(options.log)).run(operators)
+    except (SingleOpError, AtcError) as error:
+        reason = f"{error.code}: {error}" if isinstance(error, SingleOpError) else error
+        print(_FAILED, reason, sep="\n")
+        return EXIT_FAILED
     print(_DONE)
     return EXIT_SUCCESS
-
-
-def _fail(reason: str) -> int:
-    print(_FAILED)
-    print(reason)
-    return EXIT_FAILED
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One run: every operator of a request is served or compiled, then delivered."""
+"""One run: serves or compiles every operator of a request, then delivers it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from pytest_ascendcache.reference.policies import Policies
 class Compiler:
     """Carries out one command line.
 
-    The order of a run: check what was asked, open the cache (which purges where force or a
-    changed toolchain says so), then operator by operator look up, compile, publish, deliver.
+    A run checks the options, opens the cache (and purges it for force or a changed toolchain), then
+    looks up, compiles, publishes and delivers one operator after the other.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Compiler:
         """Deliver every operator.
 
         Raises:
-            AtcError: for the first thing that cannot be done.
+            AtcError: the first thing that cannot be done.
         """
         config, cache = self.open(self._options.output)
         for index, operator in enumerate(operators):
@@ -65,11 +65,13 @@ class Compiler:
             self._policies.outputs.deliver(self._options.output, index, model)
 
     def open(self, output: Path) -> tuple[DebugConfig | None, Path | None]:
-        """Check what was asked, make the directory ``output`` and open the cache; returns the debug
-        configuration and the SoC's directory, which is ``None`` where the cache is not used.
+        """Check the options, create the directory ``output`` and open the cache.
+
+        Returns the debug configuration and the SoC's directory, or ``None`` for a directory if this
+        run does not use the cache.
 
         Raises:
-            AtcError: for the first thing that cannot be used.
+            AtcError: the first option that cannot be used.
         """
         options, policies = self._options, self._policies
         if options.soc_version not in SOCS:
@@ -81,23 +83,23 @@ class Compiler:
         policies.outputs.debug_directory(options.debug_dir, self._environ)
         policies.outputs.prepare(output)
         policies.installation.load_custom_operators(self._environ)
-        # A bad knowledge base is refused before force removes anything.
+        # First, so that a bad knowledge base is refused before force removes anything.
         self._load_tuning()
         return config, self._open_cache(config)
 
     def compiled(
         self, operator: OperatorSpec, config: DebugConfig | None, cache: Path | None
     ) -> Model:
-        """Serve or compile one operator; ``config`` and ``cache`` are what :meth:`open` gave.
+        """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`.
 
         Raises:
-            AtcError: where it cannot be compiled, or what debugging keeps cannot be written.
+            AtcError: it cannot be compiled, or a file that debugging keeps cannot be written.
         """
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
 
     def is_named(self, operator: OperatorSpec) -> bool:
-        """Whether a precision file gives an operator a mode by its name."""
+        """Whether a precision file sets the operator's mode by its name."""
         return operator.name in self._modes.table.by_name
 
     def _load_tuning(self) -> None:
@@ -107,7 +109,7 @@ class Compiler:
         )
 
     def _open_cache(self, config: DebugConfig | None) -> Path | None:
-        """The SoC's directory, or ``None`` where this run does not touch the cache."""
+        """The SoC's directory, or ``None`` if this run does not touch the cache."""
         options, policies = self._options, self._policies
         if not policies.mode.opens_cache(options.cache_mode, options.debug_level, config):
             self._log.info("the operator cache is not used in this run")
@@ -134,7 +136,7 @@ class Compiler:
         return soc_directory
 
     def _age(self, root: Path, soc_directory: Path) -> None:
-        """Keep the SoC's cache within its limit, as far as the document lets anything go."""
+        """Keep the SoC's cache within its limit, as far as the document allows removals."""
         policies = self._policies
         kernel_cache = policies.directory.kernel_cache(root)
         found = policies.limits.find(policies.fs, root, kernel_cache, self._environ)
@@ -178,7 +180,7 @@ class Compiler:
         return data
 
     def _compile(self, operator: OperatorSpec, stem: str, debug: DebugRequest) -> Kernel:
-        """Compile, or take the kernel compiled for an equal operator of this run."""
+        """Compile an operator, or return the kernel of an equal operator of this run."""
         if stem not in self._compiled:
             self._log.info(f"compile [{stem}]")
             self._compiled[stem] = self.build(operator, stem, debug)
@@ -188,7 +190,7 @@ class Compiler:
         """Compile one operator.
 
         Raises:
-            AtcError: E40021 for an operator that cannot be compiled.
+            AtcError: E40021, it cannot be compiled.
         """
         try:
             return build(
@@ -239,15 +241,15 @@ class Compiler:
         )
 
     def implementation(self, operator: OperatorSpec) -> Implementation:
-        """Which implementation is compiled; always the same one where there is only one, so
-        that a mode without consequences costs no recompile.
+        """Which implementation is compiled.
 
-        A fused operator gets that of its parts, which were fused because they agree.
+        If there is only one, the mode does not matter, so a change of mode costs no recompile. A
+        fused operator gets the implementation of its parts, which were fused because they agree.
         """
         try:
             available = [each.value for each in implementations(operator)]
         except KernelError:
-            # Compiling it says what is wrong with the operator.
+            # Compiling the operator will report the error.
             return Implementation.HIGH_PRECISION
         for part in fused_parts(operator.type):
             asked = replace(operator, type=part)
@@ -256,7 +258,7 @@ class Compiler:
         return Implementation(self._policies.implementation.choose(asked, available, self._modes))
 
     def metadata(self, operator: OperatorSpec, stem: str) -> dict[str, Any]:
-        """Kernel metadata but for the digest. Source: facts ``cann-operator-cache`` section 7."""
+        """Kernel metadata except the digest. Source: facts ``cann-operator-cache`` section 7."""
         arguments = len(operator.inputs) + len(operator.outputs)
         return {
             "binFileName": stem,
@@ -275,5 +277,5 @@ class Compiler:
 
 
 def kernel_name(stem: str) -> str:
-    """Symbol of the kernel in its object."""
+    """The symbol of the kernel in its object."""
     return f"{stem}__kernel0"

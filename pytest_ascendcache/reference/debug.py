@@ -1,4 +1,4 @@
-"""Debug switches: the ``--op_debug_config`` file, and what debugging asks of a compile.
+"""Debug switches: the ``--op_debug_config`` file, and how they change a compile.
 
 Source: document C, parameter constraints; facts ``cann-operator-cache`` section 3.
 """
@@ -17,7 +17,7 @@ SWITCHES = ("oom", "dump_cce", "dump_loc", "ccec_O0", "ccec_g", "check_flag")
 
 @dataclass(frozen=True)
 class DebugConfig:
-    """A debug configuration file. ``listed`` is ``None`` where it has no ``op_debug_list``."""
+    """A debug configuration file. ``listed`` is ``None`` if it has no ``op_debug_list``."""
 
     switches: frozenset[str]
     listed: tuple[str, ...] | None = None
@@ -25,7 +25,7 @@ class DebugConfig:
 
 @dataclass(frozen=True)
 class DebugRequest:
-    """What debugging asks for one operator: how to compile, which files to keep."""
+    """How debugging compiles one operator, and which files it keeps."""
 
     active: bool = False
     optimise: bool = True
@@ -37,15 +37,15 @@ class DebugRequest:
 
 
 class DebugPolicy:
-    """Which operators are debugged, and what that means for them."""
+    """Decides which operators are debugged, and how."""
 
     edition: Played = PRESENT
 
     def read(self, path: str) -> DebugConfig | None:
-        """Read the file ``--op_debug_config`` names; ``None`` where the option is empty.
+        """Read the file of ``--op_debug_config``; ``None`` if the option is empty.
 
         Raises:
-            AtcError: E20101 where the file cannot be read, E20003 for its contents.
+            AtcError: E20101, the file cannot be read, or E20003, its contents are invalid.
         """
         if not path:
             return None
@@ -86,7 +86,7 @@ class DebugPolicy:
         return DebugConfig(frozenset(switches), values.get("op_debug_list"))
 
     def covers(self, operator: OperatorSpec, config: DebugConfig) -> bool:
-        """Whether a configuration is meant for this operator."""
+        """Whether a configuration applies to this operator."""
         if config.listed is None:
             return True
         return any(self.matches(item, operator) for item in config.listed)
@@ -99,7 +99,7 @@ class DebugPolicy:
     def request(
         self, operator: OperatorSpec, level: int, config: DebugConfig | None
     ) -> DebugRequest:
-        """What debugging asks for this operator; inactive where no switch reaches it."""
+        """The debug request for this operator; inactive if no switch applies to it."""
         covered = config is not None and self.covers(operator, config)
         switches = config.switches if config is not None and covered else frozenset()
         if not level and not covered:

@@ -1,7 +1,7 @@
-"""Which release of ATC the reference plays: what its documents promised differently.
+"""The release of ATC that the reference plays, and how its documents differ from others.
 
-A reading of the documents of its own, beside that of ``contract``. The variable
-``ASCENDCACHE_REFERENCE_EDITION`` names the release; where it is not set it is 8.0.RC3.
+This reading of the documents is independent of that of ``contract``. The variable
+``ASCENDCACHE_REFERENCE_EDITION`` names the release; the default is 8.0.RC3.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from dataclasses import dataclass, replace
 from pytest_ascendcache.reference.errors import AtcError
 
 VARIABLE = "ASCENDCACHE_REFERENCE_EDITION"
-"""The variable that says which release is played."""
+"""The environment variable that selects the release."""
 
 HALF_AN_HOUR_NS = 1800 * 10**9
-"""Nanoseconds without an access after which an entry may go."""
+"""Nanoseconds without an access after which an entry may be removed."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What differs between releases.
+    """The behaviour that differs between releases.
 
-    ``levels`` of ``--op_debug_level`` are debugging and turn the cache off; ``list_excepts``:
-    ``op_debug_list`` leaves other operators to the cache. ``ini`` are the keys of ``op_cache.ini``
-    (none: it is neither made nor read), ``variables`` those of the environment, ``share_unit``
-    may stand behind a share there. ``idle_ns``: what may age was not accessed for longer; 0 where
-    idling does not matter. ``cache_path``: ``ASCEND_CACHE_PATH`` names the directory.
+    * ``levels`` of ``--op_debug_level`` are debugging and turn the cache off.
+    * ``list_excepts``: operators that ``op_debug_list`` does not name still use the cache.
+    * ``ini`` are the keys of ``op_cache.ini``. Without keys the file is neither made nor read.
+    * ``variables`` are the environment variables of size limit and ratio; ``share_unit`` may follow
+      the ratio there.
+    * ``idle_ns``: an entry may age if it was not accessed for longer; 0 if any entry may.
+    * ``cache_path``: ``ASCEND_CACHE_PATH`` names the cache directory.
     """
 
     levels: frozenset[int] = frozenset({1, 2, 3, 4})
@@ -59,23 +61,16 @@ RELEASES: Mapping[str, Played] = {
     "5.0": _OF_5,
     "6.0": _OF_6,
     "7.0": _OF_7,
-    "8.0.RC2": PRESENT,
-    "8.0.RC3": PRESENT,
-    "8.0": PRESENT,
-    "8.1": PRESENT,
-    "8.2": PRESENT,
-    "8.5": PRESENT,
-    "9.0": PRESENT,
-    "9.1": PRESENT,
+    **dict.fromkeys(("8.0.RC2", "8.0.RC3", "8.0", "8.1", "8.2", "8.5", "9.0", "9.1"), PRESENT),
 }
-"""What can be played, by release."""
+"""The behaviour of each release that the reference can play."""
 
 
 def played(environ: Mapping[str, str]) -> Played:
-    """The release that an environment asks for.
+    """The behaviour of the release that the environment selects.
 
     Raises:
-        AtcError: for one that cannot be played.
+        AtcError: the release is unknown.
     """
     name = environ.get(VARIABLE, "8.0.RC3")
     if name not in RELEASES:

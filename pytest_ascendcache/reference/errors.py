@@ -1,6 +1,9 @@
-"""Errors in ATC's style: a code, one sentence, exit status 255."""
+"""Errors in ATC's style: a code, one sentence, and exit status 255."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 EXIT_SUCCESS = 0
 EXIT_FAILED = 255
@@ -8,10 +11,10 @@ EXIT_FAILED = 255
 
 
 class AtcError(Exception):
-    """A request that cannot be carried out.
+    """A request that the toolchain cannot carry out.
 
-    ``code`` is ATC's error code (facts section 6.6); the text is one sentence: what is wrong
-    with which value, where it came from, what to write instead.
+    ``code`` is ATC's error code (facts section 6.6). The text is one sentence that names the bad
+    value, where it came from, and what to write instead.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -23,10 +26,21 @@ class AtcError(Exception):
 
 
 def invalid_value(parameter: str, value: object, reason: str) -> AtcError:
-    """E10001, the general error for a value an option does not take."""
+    """E10001, the general error for a value that an option does not accept."""
     return AtcError("E10001", f"Value [{value}] for parameter [{parameter}] is invalid. {reason}")
 
 
 def invalid_path(path: object, parameter: str, reason: str) -> AtcError:
-    """E40023, the general error for a path an option cannot use."""
+    """E40023, the general error for a path that an option cannot use."""
     return AtcError("E40023", f"Path [{path}] for [{parameter}] is invalid. Reason: {reason}.")
+
+
+@contextlib.contextmanager
+def as_invalid_path(
+    path: object, parameter: str, reason: str = "it cannot be written"
+) -> Iterator[None]:
+    """Turn an ``OSError`` of the ``with`` block into :func:`invalid_path`."""
+    try:
+        yield
+    except OSError as error:
+        raise invalid_path(path, parameter, f"{reason} ({error.strerror})") from None

@@ -1,19 +1,19 @@
-"""Starts a command of the reference with a fault planned from outside.
+"""Starts a command of the reference with a planned fault.
 
 ``python -m pytest_ascendcache.reference.faulty atc PLAN [ARGUMENTS]``. The plan is JSON:
 
 =========== ==================================================================================
-``log``     a file; one JSON line is appended for each file operation, right before it
-``point``   name of the operation the fault strikes at; none without it
+``log``     a file; gets one JSON line for each file operation, right before the operation
+``point``   name of the operation at which the fault strikes; without it there is no fault
 ``nth``     which of the operations of that name, counted from 0
 ``do``      ``kill``, ``tear`` (half of a write, then kill), ``short`` (half of a write is
             done, the rest has to be written again), ``hold``, or an errno by name
-``acts``    an error only: it strikes at every operation of these kinds from there on
-``reached`` ``hold`` only: a FIFO that is told when the process stands there
+``acts``    errors only: from there on every operation of these kinds fails
+``reached`` ``hold`` only: a FIFO to which the process writes when it stops there
 ``go``      ``hold`` only: a FIFO; a byte lets the process go on, ``k`` or its end kills it
 =========== ==================================================================================
 
-Nothing here decides anything about a cache: faults strike through :attr:`Fs.watch`.
+Faults strike through :attr:`Fs.watch`; nothing here decides anything about a cache.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PolicyProgram = Callable[[Sequence[str], Mapping[str, str], Policies], int]
 
 
 class Fault:
-    """Logs every file operation of one process and strikes where the plan says."""
+    """Logs every file operation of a process and strikes at the planned one."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -51,8 +51,8 @@ class Fault:
         self._acts = frozenset(plan.get("acts", ()))
         self._go = self._reached = -1
         if "go" in plan:
-            # Both are open until the process ends, so that each side sees the end of the other;
-            # opening waits for nobody, since the other may have ended before.
+            # Both stay open until the process ends, so that each side sees the end of the other.
+            # Opening does not block, because the other side may already have ended.
             self._go = os.open(plan["go"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.set_blocking(self._go, True)
             self._reached = os.open(plan["reached"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -97,7 +97,7 @@ class Fault:
         elif self._do in ("tear", "short"):
             if step.act is not Act.WRITE:
                 raise ValueError(f"'{self._do}' is for writes, not for {step.point}")
-            # The kernel itself cuts the write short; Python ignores SIGXFSZ.
+            # The kernel cuts the write short; Python ignores SIGXFSZ.
             half = step.offset + len(step.data) // 2
             resource.setrlimit(resource.RLIMIT_FSIZE, (half, self._limits[1]))
             self._dies = self._do == "tear"
@@ -114,7 +114,7 @@ class Fault:
 
 
 def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> Program:
-    """A program whose first argument is a plan, and that goes wrong as planned."""
+    """A program that takes a plan as its first argument and fails as planned."""
 
     def program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         plan, *arguments = argv
@@ -132,7 +132,7 @@ PROGRAMS: dict[str, PolicyProgram] = {
     "installer": install.run,
     "aclgraph": command.run,
 }
-"""Commands that take policies, by name."""
+"""The commands that take policies, by name."""
 
 
 def main() -> int:

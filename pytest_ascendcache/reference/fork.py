@@ -1,4 +1,4 @@
-"""What a forked child does to become a program of its own."""
+"""Turns a forked child into a separate program."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ _warm = False
 
 
 def is_warm() -> bool:
-    """Whether this process was forked from one that has loaded every program, and has no threads:
-    it may fork what it would otherwise start anew."""
+    """Whether this process was forked from one that has loaded every program and has no threads.
+
+    Such a process may fork a program instead of starting it.
+    """
     return _warm
 
 
 def stay_warm() -> None:
-    """Say so; a child of the fork server does."""
+    """Mark this process, a child of the fork server, as warm."""
     global _warm
     _warm = True
 
 
 def exit_with(program: Callable[[], int]) -> NoReturn:
-    """Run a program in a child that was just forked, and end with its exit status.
+    """Run a program in a child that was just forked, and end the child with its exit status.
 
-    Nothing of the parent's runs after it, whatever the program raises.
+    No code of the parent runs afterwards, whatever the program raises.
     """
     status = _EX_SOFTWARE
     try:
@@ -44,7 +46,7 @@ def exit_with(program: Callable[[], int]) -> NoReturn:
 
 
 def take_output(output: int, errors: int) -> None:
-    """Write to these descriptors from now on, and let go of everything else of the parent's."""
+    """Make these descriptors standard output and error, and close all others of the parent."""
     os.dup2(output, 1)
     os.dup2(errors, 2)
     os.closerange(3, 4096)

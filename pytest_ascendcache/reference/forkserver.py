@@ -1,12 +1,13 @@
-"""Starts the commands by fork from a warm parent: the same files, a fraction of the time.
+"""Starts commands by fork from a warm parent, in a fraction of the time of a new process.
 
 The parent has loaded LLVM and numpy once. Each request arrives on a Unix socket as four
-descriptors: a JSON file that says what to run, the child's standard output and standard error,
-and a pipe on which the server writes two lines: the child's process id, then its wait status.
-The child is the leader of a session and process group of its own, and is forked before its
-request comes. It ends when nobody holds the other end of its pipe, and the server when its socket
-closes; it takes with it what still runs. Requests of several processes that share the socket do
-not mix: each brings its own descriptors.
+descriptors: a JSON file with the program, the child's standard output and standard error, and a
+pipe on which the server writes two lines: the child's process id, then its wait status.
+
+The server forks each child before its request comes. The child leads a new session and process
+group. The server kills it when the other end of its pipe is closed, and kills all children and ends
+when the socket closes. Several processes can share the socket, since each request brings its own
+descriptors.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
 
 def _sound(program: PolicyProgram) -> Program:
-    """A program with the policies the reference has."""
+    """A program with the reference's policies, without any defect."""
     return lambda argv, environ: program(argv, environ, Policies())
 
 
@@ -51,13 +52,13 @@ _SPARES = 2
 
 
 def main(named: Callable[[str], Program] = PROGRAMS.__getitem__) -> int:
-    """Serve the socket whose descriptor is the last argument; ``named`` finds a program."""
+    """Serve the socket whose descriptor is the last argument; ``named`` finds a program by name."""
     serve(socket.socket(fileno=int(sys.argv[-1])), named)
     return 0
 
 
 def serve(requests: socket.socket, named: Callable[[str], Program]) -> None:
-    """Give every request to a child of its own until the other side closes the socket."""
+    """Run every request in a separate child until the other side closes the socket."""
     preload()
     os.environ.clear()  # every request brings its own
     wakeup_read, wakeup_write = os.pipe()
@@ -73,7 +74,7 @@ def serve(requests: socket.socket, named: Callable[[str], Program]) -> None:
     while True:
         ready = [descriptor for descriptor, _ in poll.poll()]
         for gone in set(ready) - {wakeup_read, requests.fileno()}:
-            # Nobody waits for this child any more: who asked for it was killed.
+            # Nobody waits for this child any more, because its requester was killed.
             poll.unregister(gone)
             _end(child for child, status in running.items() if status == gone)
         if requests.fileno() in ready:
@@ -81,22 +82,22 @@ def serve(requests: socket.socket, named: Callable[[str], Program]) -> None:
             if not request:
                 return _end([*running, *(spare.child for spare in spares)])
             spare = spares.popleft()
-            *given, status = descriptors
+            *streams, status = descriptors
             running[spare.child] = status
-            poll.register(status, 0)  # only that the other end is closed, which is always told
-            _tell(status, spare.child)
-            spare.give(given)
+            poll.register(status, 0)  # reports only that the other end was closed
+            _report(status, spare.child)
+            spare.give(streams)
             spares.append(_Spare(named))
         if wakeup_read in ready:
-            # Last, for it closes descriptors, which the events above are told by.
+            # Last, because it closes descriptors that the events above refer to.
             os.read(wakeup_read, 4096)
             _reap(running, poll)
 
 
 def preload() -> None:
-    """Import what compiles need, and use it once, so that children need not."""
+    """Import everything a compile needs and use it once, so that children inherit it."""
     _load()
-    # A collection in a child would copy every page of the parent's objects.
+    # A garbage collection in a child would copy every page of the parent's objects.
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -122,7 +123,7 @@ def _load() -> None:
 
 
 def _touch() -> None:
-    """Compile, store, reuse and run a kernel: what is looked up once a process is known then."""
+    """Compile, store, reuse and run a kernel, which fills caches that last as long as a process."""
     import numpy
 
     from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -137,11 +138,11 @@ def _touch() -> None:
         place = Path(directory)
         write_single_op(place / "op.json", [operator])
         places = {"singleop": "op.json", "output": "out", "op_compiler_cache_dir": "cache"}
-        given = {name: str(place / below) for name, below in places.items()}
-        given |= {"soc_version": "Ascend910B1", "op_compiler_cache_mode": "enable"}
+        options = {name: str(place / below) for name, below in places.items()}
+        options |= {"soc_version": "Ascend910B1", "op_compiler_cache_mode": "enable"}
         environ = {"HOME": directory}
         for _ in range(2):
-            atc.run([f"--{name}={value}" for name, value in given.items()], environ)
+            atc.run([f"--{name}={value}" for name, value in options.items()], environ)
         numpy.savez(
             place / "inputs.npz", allow_pickle=False, **{"0": numpy.zeros(2, numpy.float16)}
         )
@@ -150,7 +151,7 @@ def _touch() -> None:
 
 
 class _Spare:
-    """A child that waits for its request."""
+    """A child that waits for a request."""
 
     def __init__(self, named: Callable[[str], Program]) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -161,7 +162,7 @@ class _Spare:
         theirs.close()
 
     def give(self, descriptors: list[int]) -> None:
-        """Hand over the request, standard output and standard error."""
+        """Pass on the request, standard output and standard error."""
         with self._ours, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._ours, [b"?"], descriptors)
         for descriptor in descriptors:
@@ -169,10 +170,10 @@ class _Spare:
 
 
 def _serve(requests: socket.socket, named: Callable[[str], Program]) -> int:
-    """Wait for a request, then be its command."""
+    """Wait for a request, then run its program in this process."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    # A test run under nohup ignores SIGHUP; what it starts must not inherit that.
+    # A test run under nohup ignores SIGHUP, which its children must not inherit.
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     _, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
@@ -199,7 +200,7 @@ def _reap(running: dict[int, int], poll: select.poll) -> None:
             return
         pipe = running.pop(child, None)
         if pipe is not None:
-            _tell(pipe, status)
+            _report(pipe, status)
             with contextlib.suppress(KeyError):
                 poll.unregister(pipe)
             os.close(pipe)
@@ -211,7 +212,7 @@ def _end(children: Iterable[int]) -> None:
             os.killpg(child, signal.SIGKILL)
 
 
-def _tell(pipe: int, number: int) -> None:
+def _report(pipe: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(pipe, f"{number}\n".encode())
 

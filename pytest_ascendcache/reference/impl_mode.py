@@ -1,8 +1,8 @@
-"""Implementation modes: which of its implementations an operator is compiled with.
+"""Implementation modes: which implementation of an operator is compiled.
 
 Source: document I (``--op_select_implmode``); facts ``cann-operator-cache`` sections 5.1 to 5.4.
-Where CANN drops a line silently, a bad line is an error here: a user who misspells a mode would
-otherwise measure something else than he wrote.
+CANN silently ignores a bad line. Here it is an error, because a user who misspells a mode would
+otherwise measure another mode.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_ascendcache.reference.errors import AtcError, invalid_value
 from pytest_ascendcache.reference.options import AtcOptions
 
 TABLES = Path("built-in/op_impl/ai_core/tbe/impl_mode")
-"""Where an operator package keeps its tables."""
+"""Where an operator package has its tables."""
 
 BUILT_IN = Path(__file__).parent / "opp" / TABLES
 OFFERED = "all_ops_impl_mode"
@@ -31,14 +31,14 @@ KNOWN_MODES = (
     "keep_fp16",
     "norm_class",
 )
-"""Names a table may use; this compiler implements the first two."""
+"""The modes that a table may name. This compiler implements the first two."""
 
 _SECTIONS = {"[ByOpType]": "type", "[ByNodeName]": "name"}
 
 
 @dataclass(frozen=True)
 class ModeTable:
-    """Contents of an ini file: modes by operator type, and by the operator's own name."""
+    """The contents of an ini file: modes by operator type, and by operator name."""
 
     by_type: Mapping[str, str] = field(default_factory=dict)
     by_name: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ModeTable:
 
 @dataclass(frozen=True)
 class SelectedModes:
-    """What one run selects; ``offered`` are the modes each operator type may be given."""
+    """The modes that one run selects; ``offered`` are the modes each operator type supports."""
 
     table: ModeTable = field(default_factory=ModeTable)
     offered: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -56,16 +56,19 @@ class ImplementationPolicy:
     """Reads the options and tables of implementation modes, and decides for each operator."""
 
     def select(self, options: AtcOptions, environ: Mapping[str, str]) -> SelectedModes:
-        """What the options select.
+        """The modes that the options select.
 
         Raises:
-            AtcError: E10001 for a file that cannot be read, E20003 for a bad line.
+            AtcError: E10001, a file cannot be read, or E20003, it has a bad line.
         """
         return SelectedModes(self.table(options, environ), self.offered(environ))
 
     def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ModeTable:
-        """A precision file wins alone; a type list limits the two plain modes to its types and
-        goes beyond their tables."""
+        """The table that the options select.
+
+        A precision file overrides everything else. With a type list, the two plain modes apply to
+        its types only, even to types that their tables lack.
+        """
         if options.precision_mode:
             return self.precision_file(options.precision_mode)
         mode = options.impl_mode or DEFAULT_MODE
@@ -74,28 +77,28 @@ class ImplementationPolicy:
         return self.built_in(mode, environ)
 
     def listed(self, types: Sequence[str], mode: str) -> ModeTable:
-        """The table a type list stands for."""
+        """The table that gives all listed types one mode."""
         return ModeTable(dict.fromkeys(types, mode))
 
     def precision_file(self, path: str) -> ModeTable:
-        """The file ``--op_precision_mode`` names."""
+        """The table in the file of ``--op_precision_mode``."""
         return self.parse(_read(Path(path), "--op_precision_mode"), path, "op_precision_mode")
 
     def built_in(self, mode: str, environ: Mapping[str, str]) -> ModeTable:
-        """The installation's table of a value of ``--op_select_implmode``."""
+        """The installation's table for a value of ``--op_select_implmode``."""
         path = self.path(mode, environ)
         return self.parse(_read(path, "--op_select_implmode"), str(path), "op_select_implmode")
 
     def path(self, name: str, environ: Mapping[str, str]) -> Path:
-        """Where a table is: below ``ASCEND_OPP_PATH``, or, where that has none, built in."""
+        """The file of a table: below ``ASCEND_OPP_PATH`` if it exists there, else built in."""
         opp = environ.get("ASCEND_OPP_PATH", "")
         path = Path(opp) / TABLES / f"{name}.ini"
         return path if opp and path.is_file() else BUILT_IN / f"{name}.ini"
 
     def offered(self, environ: Mapping[str, str]) -> dict[str, frozenset[str]]:
-        """Modes that ``all_ops_impl_mode.ini`` lists, by operator type: ``Type=mode[,mode]``.
+        """The modes that ``all_ops_impl_mode.ini`` lists (``Type=mode[,mode]``), by operator type.
 
-        Modes are not checked by name: CANN's own file has some that no table can use.
+        Their names are not checked, because CANN's file has some that no table can use.
         """
         path = self.path(OFFERED, environ)
         pairs = _lines(_read(path, "--op_select_implmode"), str(path), "op_select_implmode")
@@ -105,7 +108,7 @@ class ImplementationPolicy:
         }
 
     def parse(self, text: str, path: str, parameter: str) -> ModeTable:
-        """Read a table: ``key=mode`` lines, by type before the first section line."""
+        """Read a table of ``key=mode`` lines. Before the first section line keys are types."""
         table: dict[str, dict[str, str]] = {"type": {}, "name": {}}
         for number, section, key, mode in _lines(text, path, parameter):
             if mode not in KNOWN_MODES:
@@ -119,13 +122,13 @@ class ImplementationPolicy:
         return ModeTable(table["type"], table["name"])
 
     def enter(self, modes: dict[str, str], key: str, mode: str) -> None:
-        """Put one line into a table; of two lines for one key the first counts."""
+        """Enter one line into a table; of two lines for one key the first counts."""
         modes.setdefault(key, mode)
 
     def mode(self, operator: OperatorSpec, selected: SelectedModes) -> str | None:
-        """The mode an operator is asked for, or ``None``: by its name, else by its type.
+        """The mode that the table selects by the operator's name, else by its type, or ``None``.
 
-        A mode the installation does not list for the type is none.
+        A mode that the installation does not list for the type counts as ``None``.
         """
         table = selected.table
         mode = table.by_name.get(operator.name) or table.by_type.get(operator.type)
@@ -134,14 +137,13 @@ class ImplementationPolicy:
     def choose(
         self, operator: OperatorSpec, available: Sequence[str], selected: SelectedModes
     ) -> str:
-        """The implementation to compile: the one asked for where it is available, else the
-        operator's default, which comes first."""
+        """The implementation to compile: the selected one if available, else the first one."""
         mode = self.mode(operator, selected)
         return mode if mode is not None and mode in available else available[0]
 
 
 def _lines(text: str, path: str, parameter: str) -> list[tuple[int, str, str, str]]:
-    """Line number, section, key and value of every line but comments, sections and blanks."""
+    """Line number, section, key and value of each line that is not a comment, section or blank."""
     section, pairs = "type", []
     for number, line in enumerate(text.split("\n"), start=1):
         content = line.strip()

@@ -1,7 +1,7 @@
-"""What is installed around the compiler: versions, tuning knowledge base, custom operators.
+"""The installation around the compiler: versions, tuning knowledge base, custom operators.
 
 Source: facts ``cann-operator-cache`` sections 1.6 and 1.7. Knowledge base and operator sources
-change kernels and are, as documented, not in the key: users run ``force`` after changing them.
+change kernels but are not in the key, as documented: users run ``force`` after changing them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pytest_ascendcache.reference.errors import AtcError, invalid_path
 from pytest_ascendcache.reference.version import own_version
 
 CUSTOM_OPERATORS = Path("op_impl/ai_core/tbe/impl")
-"""Where a custom operator package keeps its implementations."""
+"""Where a custom operator package has its implementations."""
 
 
 class InstallationPolicy:
-    """Reads the installation afresh in every process."""
+    """Reads the installation, again in every process."""
 
     def stamp(self, environ: Mapping[str, str]) -> str:
-        """Versions whose change makes every cached kernel void."""
+        """The versions whose change invalidates every cached kernel."""
         return f"adk_version={own_version()}\nops_version={self.operators_version(environ)}\n"
 
     def operators_version(self, environ: Mapping[str, str]) -> str:
-        """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` without one."""
+        """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none."""
         opp = environ.get("ASCEND_OPP_PATH", "")
         try:
             lines = (Path(opp) / "version.info").read_text(encoding="utf-8").splitlines()
@@ -36,13 +36,13 @@ class InstallationPolicy:
         return next(values, "built-in")
 
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
-        """Tuning knowledge of one SoC: operator type -> parameter -> value.
+        """Tuning parameters for one SoC, by operator type and name.
 
-        It is the file ``<soc>.json`` of the directory ``--op_bank_path`` or ``TUNE_BANK_PATH``
-        names, e.g. ``{"Add": {"tile": 8}}``; ``tile`` counts elements.
+        They are in ``<soc>.json`` below ``--op_bank_path`` or ``TUNE_BANK_PATH``, e.g.
+        ``{"Add": {"tile": 8}}``; ``tile`` counts elements.
 
         Raises:
-            AtcError: E40023 where a bank is named that is no directory, or whose file is bad.
+            AtcError: E40023, the knowledge base is no directory, or its file is bad.
         """
         origin = "--op_bank_path" if bank else "TUNE_BANK_PATH"
         directory = bank or environ.get("TUNE_BANK_PATH", "")
@@ -64,7 +64,7 @@ class InstallationPolicy:
         """Let the modules of ``ASCEND_CUSTOM_OPP_PATH`` register operators in this process.
 
         Raises:
-            AtcError: E40021 where a module cannot be loaded.
+            AtcError: E40021, a module cannot be loaded.
         """
         package = environ.get("ASCEND_CUSTOM_OPP_PATH", "")
         if package:
@@ -74,8 +74,8 @@ class InstallationPolicy:
     def load(self, path: Path) -> None:
         """Run one module of a custom operator package.
 
-        It is compiled from its source every time: byte code kept by modification time is the
-        kind of stale artifact this project is about.
+        It is compiled from source every time, because byte code that Python keeps by modification
+        time can be stale.
         """
         try:
             source = path.read_text(encoding="utf-8")

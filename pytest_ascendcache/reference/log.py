@@ -1,4 +1,4 @@
-"""The command's own words, for people. No verdict rests on them."""
+"""The messages of a command. They are for people; no verdict rests on them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _ORDER = {"debug": 0, "info": 1, "warning": 2, "error": 3, "null": 4}
 
 @dataclass(frozen=True)
 class Log:
-    """Writes to standard error what ``--log`` asks for; warnings always."""
+    """Writes to standard error: messages of the level of ``--log``, and every warning."""
 
     level: str
 
     def info(self, text: str) -> None:
-        """Say what is being done."""
+        """Report a step of the run."""
         if _ORDER[self.level] <= _ORDER["info"]:
             print(f"[INFO] {text}", file=sys.stderr)
 
     def warning(self, text: str) -> None:
-        """Say what did not work although the run goes on."""
+        """Report something that failed although the run goes on."""
         print(f"[WARNING] {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Processes that meet: one listens, the others connect; they say JSON objects, one a line."""
+"""Connections between processes: one listens, the others connect, and they exchange JSON lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import time
 from typing import Any
 
 _LINE_LIMIT = 1 << 24
-"""Bytes; what sends longer lines is none of our ranks. A thousand of them name a path each."""
+"""The most bytes of one line. A thousand ranks that each send a path stay below it."""
 
 _CHUNK = 1 << 16
-"""Bytes that are received at once."""
+"""How many bytes are received at once."""
 
 _SENDING = 5.0
-"""Seconds the other side may take to make room for a message."""
+"""Seconds that the other side may take to make room for a message."""
 
 _RETRY = 0.01
 """Seconds between attempts to connect."""
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 
 
 class Line:
-    """A connection that carries JSON objects, one a line."""
+    """A connection that carries JSON objects, one per line."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -34,21 +34,21 @@ class Line:
         connection.setblocking(False)
 
     def send(self, message: Message) -> None:
-        """Send a message whole; one that is gone, or does not read, does not get it."""
+        """Send a complete message, unless the other side has gone or does not read."""
         try:
             self.connection.settimeout(_SENDING)
             self.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            # Half of it may be under way: nothing may follow as if it were the other half.
+            # Half of it may be sent already. Whatever followed would look like the other half.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_WR)
         finally:
             self.connection.setblocking(False)
 
     def receive(self) -> list[Message] | None:
-        """What has arrived; ``None`` where the other side has gone, or is none of ours.
+        """The messages that have arrived, or ``None`` if the other side has gone or is no rank.
 
-        What it said before it went comes first.
+        Messages that it sent before it went come first.
         """
         try:
             chunk = self.connection.recv(_CHUNK)
@@ -72,17 +72,17 @@ class Line:
 
 
 def listen(host: str, port: int, backlog: int) -> socket.socket:
-    """A socket that listens at an address, at once after another that did.
+    """A socket that listens at an address, even right after another socket listened there.
 
     Raises:
-        OSError: where the address cannot be used.
+        OSError: the address cannot be used.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     listening = socket.socket(family, kind, protocol)
     try:
-        # A gang that starts right after another must not wait for old connections to fade.
+        # A gang that starts right after another must not wait until old connections expire.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(backlog)
@@ -94,16 +94,16 @@ def listen(host: str, port: int, backlog: int) -> socket.socket:
 
 
 class Hub:
-    """The side that listens, and every line that was opened to it, by descriptor."""
+    """The side that listens, with the lines that were opened to it, by descriptor."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
         self.lines: dict[int, Line] = {}
 
     def ready(self, deadline: float | None, *more: int) -> list[int]:
-        """Take in new lines; the descriptors that have news, of lines and of ``more``.
+        """Accept new lines, and return the readable descriptors of lines and of ``more``.
 
-        Empty once ``deadline`` (``time.monotonic``) has passed.
+        The list is empty once ``deadline`` (``time.monotonic``) has passed.
         """
         listening = self._listening.fileno()
         ready = poll([listening, *self.lines, *more], deadline)
@@ -119,11 +119,11 @@ class Hub:
             line.send(message)
 
     def close(self, grace: float = 0.0) -> None:
-        """End every line, and listen no more.
+        """End every line, and stop listening.
 
-        The other sides get up to ``grace`` seconds to read what they were told and to leave: a
-        connection that is closed with something unread in it is reset, and a reset discards
-        what was sent last.
+        The other sides get up to ``grace`` seconds to read their last messages and to close their
+        ends: closing a connection with unread data resets it, and a reset discards what was sent
+        last.
         """
         deadline = time.monotonic() + grace
         reading = dict(self.lines) if grace else {}
@@ -141,7 +141,7 @@ class Hub:
 
 
 def poll(descriptors: list[int], deadline: float | None) -> list[int]:
-    """Which of these can be read, or have been closed, before ``deadline``."""
+    """Wait until ``deadline`` for descriptors that can be read or have been closed."""
     waiting = select.poll()
     for each in descriptors:
         waiting.register(each, select.POLLIN)
@@ -150,16 +150,16 @@ def poll(descriptors: list[int], deadline: float | None) -> list[int]:
 
 
 def connect(host: str, port: int, deadline: float) -> socket.socket | None:
-    """A connection to a side that may not listen yet; ``None`` once ``deadline`` has passed.
+    """Connect to a process that may not listen yet; ``None`` once ``deadline`` has passed.
 
     Raises:
-        OSError: where the address is none that can be reached.
+        OSError: the address cannot be reached.
     """
     while (left := deadline - time.monotonic()) > 0:
         connection = _try(host, port, left)
         if connection is not None:
             return connection
-        time.sleep(min(_RETRY, left))  # nothing tells when another process begins to listen
+        time.sleep(min(_RETRY, left))  # no event reports that another process starts to listen
     return None
 
 
@@ -167,18 +167,18 @@ def _try(host: str, port: int, timeout: float) -> socket.socket | None:
     try:
         connection = socket.create_connection((host, port), timeout=timeout)
     except OSError as error:
-        if error.errno not in _NOBODY_THERE:
+        if error.errno not in _NOBODY_LISTENS:
             raise
         return None
-    # A port that nobody listens at can connect to itself.
+    # A connection to a port at which nobody listens can connect to itself.
     if connection.getsockname() != connection.getpeername():
         return connection
     connection.close()
     return None
 
 
-_NOBODY_THERE = (
-    None,  # what a connection's own timeout raises
+_NOBODY_LISTENS = (
+    None,  # the errno of a connection's timeout
     errno.ECONNREFUSED,
     errno.ECONNRESET,
     errno.ECONNABORTED,

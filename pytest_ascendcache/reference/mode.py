@@ -1,4 +1,4 @@
-"""Which operators the cache serves and keeps, under which mode.
+"""Which operators the cache serves and stores in each cache mode.
 
 Source: document C, parameter constraints.
 """
@@ -26,10 +26,10 @@ class ModePolicy:
     edition: Played = PRESENT
 
     def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
-        """Whether the cache directory is touched at all in this run.
+        """Whether this run touches the cache directory at all.
 
-        A debug level, or a debug configuration without a list, takes every operator out of
-        the cache's reach; then not even force removes anything.
+        With a debug level, or a debug configuration without a list, no operator uses the cache, and
+        not even force removes anything.
         """
         if level in self.edition.levels:
             return False
@@ -38,11 +38,11 @@ class ModePolicy:
         return mode != "disable"
 
     def purges(self, mode: str) -> bool:
-        """Whether existing entries of the SoC are removed first."""
+        """Whether the run first removes the existing entries of the SoC."""
         return mode == "force"
 
     def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-        """What one operator may do with an opened cache."""
+        """What the compile of one operator may do with an opened cache."""
         if debug.active:
             return CacheUse(lookup=False, store=False)
         return CacheUse(lookup=mode == "enable", store=True, replace=mode == "force")

@@ -1,4 +1,4 @@
-"""ATC's command line, as far as caching is concerned.
+"""ATC's command line, as far as it concerns caching.
 
 Source: documents C and its neighbours; facts ``cann-operator-cache`` sections 6.3 to 6.6.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -29,34 +29,81 @@ PRECISION_MODES = {
     "must_keep_origin_dtype": False,
     "force_fp32": False,
 }
-"""Values of ``--precision_mode``, and whether they make float32 operators float16. Every operator
-here has a float32 kernel, so ``allow_fp32_to_fp16`` has nothing to lower."""
+"""Values of ``--precision_mode``, and whether they make float32 operators float16.
+
+Every operator here has a float32 kernel, so ``allow_fp32_to_fp16`` has nothing to lower."""
 PRECISION_MODES_V2 = {"fp16": True, "origin": False}
 """The same for ``--precision_mode_v2``."""
 ONNX = "5"
 INPUT_FORMATS = ("NCHW", "ND", "NHWC")
 LOG_LEVELS = ("null", "debug", "info", "warning", "error")
 
-
 _OF_MODELS = ("input_shape", "input_format", "fusion_switch_file")
-"""Options that say something of a model, and nothing of single operators."""
+"""Options that only apply to models."""
 
 REFUSED = (
     *("weight", "insert_op_conf", "out_nodes", "input_fp16_nodes", "output_type"),
     *("dynamic_batch_size", "dynamic_image_size", "dynamic_dims", "input_shape_range"),
     *("compression_optimize_conf", "modify_mixlist", "keep_dtype", "customize_dtypes"),
 )
-"""Options of ATC that change what a model computes, and that the reference does not have: leaving
-one out silently would convert another model."""
+"""Options of ATC that change what a model computes and that the reference does not support.
+
+It refuses them, because ignoring one would convert a different model."""
+
+_OPTIONS: tuple[tuple[str, str, str], ...] = (
+    ("singleop", "FILE", "operators to compile"),
+    ("output", "DIR", "where the .om files go"),
+    ("soc_version", "SOC", "e.g. Ascend910B1"),
+    ("op_compiler_cache_mode", "MODE", "enable, force or disable (default: disable)"),
+    (
+        "op_compiler_cache_dir",
+        "DIR",
+        "cache directory (default: $ASCEND_CACHE_PATH, else $HOME/atc_data)",
+    ),
+    ("op_debug_level", "LEVEL", "0 to 4; not 0 bypasses the cache"),
+    ("op_debug_config", "FILE", "debug switches and op_debug_list"),
+    ("debug_dir", "DIR", "where debugging keeps kernel_meta"),
+    ("op_bank_path", "DIR", "tuning knowledge base (default: $TUNE_BANK_PATH)"),
+    (
+        "op_select_implmode",
+        "MODE",
+        "high_precision or high_performance (default), each also with _for_all",
+    ),
+    (
+        "optypelist_for_implmode",
+        "TYPES",
+        "only these operator types get the mode, separated by commas",
+    ),
+    (
+        "op_precision_mode",
+        "FILE",
+        "ini file with a mode for each operator; beats the two options above",
+    ),
+    ("model", "FILE", "ONNX model to convert"),
+    ("framework", "5", "5: ONNX, with --model"),
+    ("input_shape", "SHAPES", 'of a model\'s inputs, e.g. "ids:1,128;mask:1,128"'),
+    ("input_format", "FORMAT", ", ".join(INPUT_FORMATS)),
+    (
+        "precision_mode",
+        "MODE",
+        f"of a model: {', '.join(PRECISION_MODES)} (default: force_fp16)",
+    ),
+    ("precision_mode_v2", "MODE", f"instead of it: {', '.join(PRECISION_MODES_V2)}"),
+    ("fusion_switch_file", "FILE", "JSON file: passes on or off"),
+    ("log", "LEVEL", ", ".join(LOG_LEVELS)),
+)
+"""Name, metavar and help of each option, in the order of ``--help``."""
+_DEFAULTS = {"op_debug_level": "0", "log": "null"}
+"""The defaults that are not empty, except for the cache mode's."""
 
 
 @dataclass(frozen=True)
 class AtcOptions:
-    """One command line. Empty strings are options that were not given.
+    """One parsed command line. An empty string is an option that was not set.
 
-    ``model`` is the ONNX file to convert, ``None`` where single operators are compiled; then
-    ``half_precision`` says whether float32 operators become float16, and ``output`` is the ``.om``
-    file's path without its suffix.
+    ``model`` is the ONNX file to convert, or ``None`` to compile single operators. For a model,
+    ``half_precision`` tells whether float32 operators become float16, and ``output`` is the path of
+    the ``.om`` file without its suffix.
     """
 
     singleop: Path
@@ -79,7 +126,7 @@ class AtcOptions:
 
 
 class OptionPolicy:
-    """Which values the options take, and their defaults."""
+    """Reads a command line: which values the options take, and their defaults."""
 
     default_cache_mode = "disable"
 
@@ -88,7 +135,7 @@ class OptionPolicy:
 
         Raises:
             AtcError: E10054 for a missing option, E10001 or E10010 for a bad value.
-            SystemExit: after ``--help`` or ``--version``, or for an unknown option.
+            SystemExit: the command line has ``--help`` or ``--version``.
         """
         given = _parser(self.default_cache_mode).parse_args(argv)
         model = self.model(given)
@@ -101,15 +148,13 @@ class OptionPolicy:
                 f"Value [{given.log}] for parameter [--log] is invalid. It must be one of "
                 f"{_choices(LOG_LEVELS)}.",
             )
-        if given.op_debug_level not in DEBUG_LEVELS:
-            raise _not_one_of("--op_debug_level", given.op_debug_level, DEBUG_LEVELS)
         return AtcOptions(
             singleop=Path(given.singleop),
             output=Path(given.output),
             soc_version=given.soc_version,
             cache_mode=self.cache_mode(given.op_compiler_cache_mode),
             cache_dir=given.op_compiler_cache_dir,
-            debug_level=int(given.op_debug_level),
+            debug_level=int(_one_of("--op_debug_level", given.op_debug_level, DEBUG_LEVELS)),
             debug_config=given.op_debug_config,
             debug_dir=given.debug_dir,
             op_bank_path=given.op_bank_path,
@@ -124,11 +169,11 @@ class OptionPolicy:
         )
 
     def model(self, given: argparse.Namespace) -> Path | None:
-        """Check the options that belong to a model, and return its path.
+        """Check the options that apply to models, and return the model's path if there is one.
 
         Raises:
-            AtcError: for a framework other than ONNX, an option that is not carried out here, or
-                one that needs a model where there is none.
+            AtcError: a framework other than ONNX, a refused option, or an option that needs a model
+                without one.
         """
         for name in REFUSED:
             if value := getattr(given, name):
@@ -150,14 +195,14 @@ class OptionPolicy:
             raise AtcError(
                 "E10007",
                 f"Value [{given.framework}] for parameter [--framework] is invalid. It must be "
-                f"[{ONNX}], for ONNX, the one kind of model that is converted here.",
+                f"[{ONNX}], for ONNX, the only kind of model that is converted here.",
             )
-        if given.input_format and given.input_format not in INPUT_FORMATS:
-            raise _not_one_of("--input_format", given.input_format, INPUT_FORMATS)
+        if given.input_format:
+            _one_of("--input_format", given.input_format, INPUT_FORMATS)
         return Path(given.model)
 
     def half_precision(self, mode: str, mode_v2: str) -> bool:
-        """Check ``--precision_mode`` and its successor; whether float32 becomes float16."""
+        """Check ``--precision_mode`` and its successor; returns whether float32 becomes float16."""
         if mode and mode_v2:
             raise invalid_value(
                 "--precision_mode",
@@ -165,23 +210,17 @@ class OptionPolicy:
                 "Parameters --precision_mode and --precision_mode_v2 cannot be set both.",
             )
         if mode_v2:
-            if mode_v2 not in PRECISION_MODES_V2:
-                raise _not_one_of("--precision_mode_v2", mode_v2, [*PRECISION_MODES_V2])
-            return PRECISION_MODES_V2[mode_v2]
-        if mode and mode not in PRECISION_MODES:
-            raise _not_one_of("--precision_mode", mode, [*PRECISION_MODES])
-        return PRECISION_MODES[mode or "force_fp16"]
+            return PRECISION_MODES_V2[_one_of("--precision_mode_v2", mode_v2, PRECISION_MODES_V2)]
+        return PRECISION_MODES[_one_of("--precision_mode", mode or "force_fp16", PRECISION_MODES)]
 
     def cache_mode(self, value: str) -> str:
         """Check ``--op_compiler_cache_mode``."""
-        if value not in CACHE_MODES:
-            raise _not_one_of("--op_compiler_cache_mode", value, CACHE_MODES)
-        return value
+        return _one_of("--op_compiler_cache_mode", value, CACHE_MODES)
 
     def impl_mode(self, value: str, types: str) -> str:
-        """Check ``--op_select_implmode`` beside ``--optypelist_for_implmode``.
+        """Check ``--op_select_implmode``, which ``--optypelist_for_implmode`` requires.
 
-        The default counts as not given. Source: facts ``cann-operator-cache`` section 5.3.
+        The option's default does not satisfy it. Source: facts ``cann-operator-cache`` section 5.3.
         """
         if types and not value:
             raise invalid_value(
@@ -190,20 +229,21 @@ class OptionPolicy:
                 "Parameters --op_select_implmode and --optypelist_for_implmode must be set at the "
                 "same time.",
             )
-        if value and value not in IMPL_MODES:
-            raise _not_one_of("--op_select_implmode", value, IMPL_MODES)
-        return value
+        return _one_of("--op_select_implmode", value, IMPL_MODES) if value else value
 
 
 def _items(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
-def _not_one_of(parameter: str, value: str, allowed: Sequence[str]) -> AtcError:
-    return invalid_value(parameter, value, f"It must be one of {_choices(allowed)}.")
+def _one_of(parameter: str, value: str, allowed: Iterable[str]) -> str:
+    """``value``, which must be allowed."""
+    if value not in allowed:
+        raise invalid_value(parameter, value, f"It must be one of {_choices(allowed)}.")
+    return value
 
 
-def _choices(allowed: Sequence[str]) -> str:
+def _choices(allowed: Iterable[str]) -> str:
     return " ".join(f"[{each}]" for each in allowed)
 
 
@@ -214,7 +254,7 @@ class _Parser(argparse.ArgumentParser):
         raise AtcError("E10001", f"{message[0].upper()}{message[1:]}; see {self.prog} --help.")
 
 
-@functools.cache  # a forked run finds it made
+@functools.cache  # a forked run inherits it
 def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ascendcache-atc",
@@ -224,86 +264,11 @@ def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
         epilog="Environment: ASCEND_CACHE_PATH, ASCEND_WORK_PATH, ASCEND_OPP_PATH, "
         "ASCEND_CUSTOM_OPP_PATH, TUNE_BANK_PATH, HOME.",
     )
-    parser.add_argument("--singleop", default="", metavar="FILE", help="operators to compile")
-    parser.add_argument("--output", default="", metavar="DIR", help="where the .om files go")
-    parser.add_argument("--soc_version", default="", metavar="SOC", help="e.g. Ascend910B1")
-    parser.add_argument(
-        "--op_compiler_cache_mode",
-        default=default_cache_mode,
-        metavar="MODE",
-        help="enable, force or disable (default: disable)",
-    )
-    parser.add_argument(
-        "--op_compiler_cache_dir",
-        default="",
-        metavar="DIR",
-        help="cache directory (default: $ASCEND_CACHE_PATH, else $HOME/atc_data)",
-    )
-    parser.add_argument(
-        "--op_debug_level", default="0", metavar="LEVEL", help="0 to 4; not 0 bypasses the cache"
-    )
-    parser.add_argument(
-        "--op_debug_config", default="", metavar="FILE", help="debug switches and op_debug_list"
-    )
-    parser.add_argument(
-        "--debug_dir", default="", metavar="DIR", help="where debugging keeps kernel_meta"
-    )
-    parser.add_argument(
-        "--op_bank_path",
-        default="",
-        metavar="DIR",
-        help="tuning knowledge base (default: $TUNE_BANK_PATH)",
-    )
-    parser.add_argument(
-        "--op_select_implmode",
-        default="",
-        metavar="MODE",
-        help="high_precision or high_performance (default), each also with _for_all",
-    )
-    parser.add_argument(
-        "--optypelist_for_implmode",
-        default="",
-        metavar="TYPES",
-        help="only these operator types get the mode, separated by commas",
-    )
-    parser.add_argument(
-        "--op_precision_mode",
-        default="",
-        metavar="FILE",
-        help="ini file with a mode for each operator; beats the two options above",
-    )
-    parser.add_argument("--model", default="", metavar="FILE", help="ONNX model to convert")
-    parser.add_argument("--framework", default="", metavar="5", help="5: ONNX, with --model")
-    parser.add_argument(
-        "--input_shape",
-        default="",
-        metavar="SHAPES",
-        help='of a model\'s inputs, e.g. "ids:1,128;mask:1,128"',
-    )
-    parser.add_argument(
-        "--input_format", default="", metavar="FORMAT", help=f"{', '.join(INPUT_FORMATS)}"
-    )
-    parser.add_argument(
-        "--precision_mode",
-        default="",
-        metavar="MODE",
-        help=f"of a model: {', '.join(PRECISION_MODES)} (default: force_fp16)",
-    )
-    parser.add_argument(
-        "--precision_mode_v2",
-        default="",
-        metavar="MODE",
-        help=f"instead of it: {', '.join(PRECISION_MODES_V2)}",
-    )
-    parser.add_argument(
-        "--fusion_switch_file", default="", metavar="FILE", help="JSON file: passes on or off"
-    )
+    for name, metavar, text in _OPTIONS:
+        default = _DEFAULTS.get(name, "")
+        parser.add_argument(f"--{name}", default=default, metavar=metavar, help=text)
     for name in REFUSED:
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--log", default="null", metavar="LEVEL", help=", ".join(LOG_LEVELS))
-    parser.add_argument("--version", action="version", version=_version())
+    parser.set_defaults(op_compiler_cache_mode=default_cache_mode)
+    parser.add_argument("--version", action="version", version=f"ascendcache-atc {own_version()}")
     return parser
-
-
-def _version() -> str:
-    return f"ascendcache-atc {own_version()}"

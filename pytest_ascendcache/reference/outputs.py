@@ -1,4 +1,4 @@
-"""What a run leaves outside the cache: ``.om`` files, and what debugging keeps.
+"""What a run writes outside the cache: ``.om`` files, and the files that debugging keeps.
 
 Source: facts ``cann-operator-cache`` sections 3.1, 3.4 and 6.2.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.reference.debug import DebugRequest
-from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.errors import as_invalid_path, invalid_path
 from pytest_ascendcache.reference.om import Model, om_name, write_whole
 
 if TYPE_CHECKING:
@@ -20,60 +20,52 @@ if TYPE_CHECKING:
 
 
 class OutputPolicy:
-    """Writes results."""
+    """Writes the results of a run."""
 
     def prepare(self, output: Path) -> None:
-        """Make the directory of ``--output``.
+        """Create the directory of ``--output``.
 
         Raises:
-            AtcError: E40023 where it cannot be made or written.
+            AtcError: E40023, it cannot be created.
         """
-        try:
+        with as_invalid_path(output, "--output", "the directory cannot be created"):
             output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise invalid_path(
-                output, "--output", f"the directory cannot be created ({error.strerror})"
-            ) from None
 
     def deliver(self, output: Path, index: int, model: Model) -> Path:
         """Write one operator's container.
 
         Raises:
-            AtcError: E40023 where it cannot be written.
+            AtcError: E40023, it cannot be written.
         """
         path = output / om_name(index, model.operator)
-        try:
+        with as_invalid_path(path, "--output"):
             write_whole(path, self.contents(model))
-        except OSError as error:
-            raise invalid_path(
-                path, "--output", f"it cannot be written ({error.strerror})"
-            ) from None
         return path
 
     def deliver_model(self, path: Path, model: CompiledModel) -> None:
-        """Write the container of a whole model.
+        """Write the container of a converted model.
 
         Raises:
-            OSError: where it cannot be written.
+            OSError: it cannot be written.
         """
         model.write(path)
 
     def contents(self, model: Model) -> bytes:
-        """The bytes that are delivered."""
+        """The bytes of an operator's container."""
         return model.to_bytes()
 
     def debug_directory(self, option: str, environ: Mapping[str, str]) -> Path:
-        """Where ``kernel_meta`` goes: ``--debug_dir``, else ``ASCEND_WORK_PATH``, else here.
+        """The ``kernel_meta`` directory of ``--debug_dir``, else ``ASCEND_WORK_PATH``, else here.
 
         Raises:
-            AtcError: E40023 where ``--debug_dir`` is no directory.
+            AtcError: E40023, ``--debug_dir`` is no directory.
         """
         if option and not Path(option).is_dir():
             raise invalid_path(option, "--debug_dir", "there is no such directory; create it first")
         return Path(option or environ.get("ASCEND_WORK_PATH", "") or ".") / "kernel_meta"
 
     def debug_origin(self, option: str, environ: Mapping[str, str]) -> str:
-        """What names that directory."""
+        """What names the directory of :meth:`debug_directory`, for messages."""
         if option:
             return "--debug_dir"
         return "ASCEND_WORK_PATH" if environ.get("ASCEND_WORK_PATH") else "working directory"
@@ -87,25 +79,21 @@ class OutputPolicy:
         metadata: dict[str, Any],
         debug: DebugRequest,
     ) -> None:
-        """Keep what debugging asks for of one kernel; ``origin`` is what named the directory.
+        """Write the files of one kernel that debugging keeps; ``origin`` named the directory.
 
         Raises:
-            AtcError: E40023 where it cannot be written.
+            AtcError: E40023, a file cannot be written.
         """
         files = self.kept_files(stem, kernel, metadata, debug)
-        try:
+        with as_invalid_path(directory, origin):
             directory.mkdir(parents=True, exist_ok=True)
             for name, data in files.items():
                 write_whole(directory / name, data)
-        except OSError as error:
-            raise invalid_path(
-                directory, origin, f"it cannot be written ({error.strerror})"
-            ) from None
 
     def kept_files(
         self, stem: str, kernel: Kernel, metadata: dict[str, Any], debug: DebugRequest
     ) -> dict[str, bytes]:
-        """File name -> contents."""
+        """The files that debugging keeps of one kernel: contents by file name."""
         files: dict[str, bytes] = {}
         if debug.keep_binary:
             files[f"{stem}.o"] = kernel.object

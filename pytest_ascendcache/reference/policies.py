@@ -1,7 +1,7 @@
-"""The reference toolchain's rules of behaviour, gathered.
+"""The reference toolchain's policies: small objects that each make one kind of decision.
 
-Each is a small object with one kind of decision. A seeded defect replaces one of them by a
-subclass that decides wrongly; nothing here knows of defects.
+A seeded defect replaces one of them by a subclass that decides wrongly. Nothing here knows about
+defects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPoli
 
 @dataclass(frozen=True)
 class Policies:
-    """One decision-maker for each kind of decision."""
+    """One policy for each kind of decision."""
 
     options: OptionPolicy = field(default_factory=OptionPolicy)
     installation: InstallationPolicy = field(default_factory=InstallationPolicy)
@@ -52,6 +52,6 @@ class Policies:
     fs: Fs = field(default_factory=Fs)
 
     def play(self, edition: Played) -> None:
-        """Have those that differ between releases decide as one release does."""
+        """Make the policies that differ between releases decide as one release does."""
         for policy in (self.debug, self.mode, self.directory, self.limits, self.aging):
             policy.edition = edition

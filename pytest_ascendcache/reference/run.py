@@ -1,6 +1,6 @@
-"""Command ``ascendcache-run``: run the kernel of an ``.om`` on arrays.
+"""Command ``ascendcache-run``: runs the kernels of an ``.om`` file on arrays.
 
-Meant to be a throw-away process: a damaged object can end it in any way.
+It is meant to be a throw-away process, because a damaged object can end it in any way.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ def main() -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001 - as atc.run
-    """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``: one kernel, with arrays named ``0``, ``1``, ... for
-    its connected inputs, or a converted model, with arrays named like its inputs and outputs."""
+    """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``; returns the exit status.
+
+    The arrays of a single kernel are named ``0``, ``1``, ... for its connected inputs and its
+    outputs, those of a converted model like its inputs and outputs.
+    """
     given = _parser().parse_args(argv)
     try:
         _run(given.model, given.inputs, given.outputs)
@@ -35,7 +38,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001
     return EXIT_SUCCESS
 
 
-@functools.cache  # a forked run finds it made
+@functools.cache  # a forked run inherits it
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-run",
@@ -52,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     import numpy
 
-    from pytest_ascendcache.reference.kernels.execute import run_object
+    from pytest_ascendcache.reference.kernels.execute import LoadedKernel
     from pytest_ascendcache.reference.model.container import is_model
 
     if is_model(model_path):
@@ -68,8 +71,9 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
                 f"input {index} is {array.dtype}{list(array.shape)}; the kernel takes "
                 f"{tensor.dtype}{list(tensor.shape)}."
             )
-    outputs = run_object(model.object, model.symbol, inputs, list(model.operator.outputs))
-    _write(outputs_path, {str(index): array for index, array in enumerate(outputs)})
+    kernel = LoadedKernel(model.object, model.symbol)
+    outputs = kernel.run(inputs, model.operator.outputs)
+    write_arrays(outputs_path, {str(index): array for index, array in enumerate(outputs)})
 
 
 def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
@@ -81,16 +85,17 @@ def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     model = read_container(model_path)
     with numpy.load(inputs_path, allow_pickle=False) as archive:
         inputs = {name: archive[name] for name in archive.files}
-    _write(outputs_path, run_model(model, inputs))
+    write_arrays(outputs_path, run_model(model, inputs))
 
 
-def _write(path: Path, arrays: dict[str, Any]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` file so that no reader ever sees half of it."""
     import io
 
     import numpy
 
     buffer = io.BytesIO()
-    # savez takes names as keyword arguments; one of its own is `file`.
+    # Not by numpy.savez: it takes names as keyword arguments, so no array could be named "file".
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

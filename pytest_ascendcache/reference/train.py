@@ -1,6 +1,7 @@
-"""Command ``ascendcache-train``: run a network as one rank, with incremental build.
+"""Command ``ascendcache-train``: runs a network as one rank, with incremental build.
 
-The document's ``test_square.py`` as a command: the network is a file, and its outputs are printed.
+It stands for the document's script ``test_square.py``: it reads the network from a file and prints
+its outputs.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators.network import NetworkError, read_network
-from pytest_ascendcache.reference.errors import EXIT_SUCCESS, AtcError, invalid_value
+from pytest_ascendcache.reference.errors import (
+    EXIT_SUCCESS,
+    AtcError,
+    as_invalid_path,
+    invalid_value,
+)
 from pytest_ascendcache.reference.incremental.info import Phase
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.options import LOG_LEVELS
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.run import write_arrays
 
 EXIT_FAILED = 1
-"""What a Python script that raises ends with, as the document's does."""
+"""The exit status of a Python script that raises, such as the document's."""
 
 
 def main() -> int:
@@ -30,7 +37,7 @@ def main() -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
-    """Carry out one command line; the exit status is 0, or 1 with the reason said."""
+    """Carry out one command line; returns 0, or prints the reason and returns 1."""
     given = _parser().parse_args(argv)
     policies = policies or Policies()
     incremental = policies.incremental
@@ -41,14 +48,15 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
         return _fail(str(error))
     try:
         request = _request(given)
-        # The compiler loads LLVM; a bad request is refused before that.
+        # Imported late, because it loads LLVM: a bad request is refused before that.
         from pytest_ascendcache.reference.incremental.build import IncrementalBuild
 
         outputs = IncrementalBuild(
             incremental, policies.fs, request, surroundings, Log(given.log)
         ).run(meeting)
         if given.outputs is not None:
-            _write(outputs, given.outputs)
+            with as_invalid_path(given.outputs, "--outputs"):
+                write_arrays(given.outputs, outputs)
     except (NetworkError, AtcError) as error:
         status = _fail(str(error))
         meeting.abandon(str(error))
@@ -58,7 +66,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     return EXIT_SUCCESS
 
 
-@functools.cache  # a forked run finds it made
+@functools.cache  # a forked run inherits it
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-train",
@@ -72,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--soc_version", default="Ascend910B1", help="chip to compile for")
     parser.add_argument("--phase", default="training", help="training (default) or inference")
     parser.add_argument("--outputs", type=Path, help=".npz file to write the outputs to, by name")
-    parser.add_argument("--log", default="warning", choices=LOG_LEVELS, help="what is said")
+    parser.add_argument("--log", default="warning", choices=LOG_LEVELS, help="level of messages")
     return parser
 
 
@@ -88,25 +96,6 @@ def _request(given: argparse.Namespace) -> Any:
         )
     network = read_network(given.network)
     return RunRequest(network, given.network, given.soc_version, Phase(given.phase))
-
-
-def _write(outputs: Mapping[str, Any], path: Path) -> None:
-    import io
-
-    import numpy
-
-    from pytest_ascendcache.reference.om import write_whole
-
-    buffer = io.BytesIO()
-    numpy.savez(buffer, allow_pickle=False, **outputs)
-    try:
-        write_whole(path, buffer.getvalue())
-    except OSError as error:
-        raise AtcError(
-            "E40023",
-            f"Path [{path}] for [--outputs] is invalid. Reason: it cannot be written "
-            f"({error.strerror}); name a file that can.",
-        ) from None
 
 
 def _fail(reason: str) -> int:

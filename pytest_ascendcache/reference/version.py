@@ -1,14 +1,14 @@
-"""The toolchain's own version, looked up once: a process forked from a warm one has it already."""
+"""The toolchain's version."""
 
 from __future__ import annotations
 
 from functools import cache
 
 
-@cache
+@cache  # a forked run inherits it
 def own_version() -> str:
     """The installed version of this package."""
-    # Loaded here: it takes as long as the rest of a command's start.
+    # Imported late, because the import takes as long as the rest of a command's start.
     from importlib.metadata import version
 
     return version("pytest-ascendcache")

@@ -12,8 +12,13 @@ from pytest_ascendcache.combinations.differences import between, differences
 from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
 from pytest_ascendcache.conformance.kit import generated as kit
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
-from pytest_ascendcache.operators.edges import edge_inputs, judged_elements
-from pytest_ascendcache.operators.semantics import OPERATOR_TYPES, evaluate, has_semantics
+from pytest_ascendcache.operators.semantics import (
+    OPERATOR_TYPES,
+    edge_inputs,
+    evaluate,
+    has_semantics,
+    judged_elements,
+)
 from pytest_ascendcache.reference.kernels import (
     KernelOptions,
     build,

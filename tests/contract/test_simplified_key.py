@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
 from pytest_ascendcache.operators import Attribute, TensorDesc, simplified_key
-from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo
 
 WRITTEN_BY_CANN = json.loads(

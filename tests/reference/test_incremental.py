@@ -27,7 +27,7 @@ from pytest_ascendcache.observation.impostor import NETWORK as IMPOSTOR
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference.kernels import KernelOptions, build
-from pytest_ascendcache.reference.kernels.execute import run_object
+from pytest_ascendcache.reference.kernels.execute import LoadedKernel
 from pytest_ascendcache.toolchains import ToolchainError
 
 SQUARE, EXP = probe_network("Square"), probe_network("Exp")
@@ -90,7 +90,7 @@ def test_a_symbol_gets_another_name(new):
 
     renamed = rename_symbol(compiled("Square", "exactly_that"), "exactly_that", new)
     tensor = TensorDesc.of("float32", 3)
-    (output,) = run_object(renamed, new, [np.array([1, 4, 9], np.float32)], [tensor])
+    (output,) = LoadedKernel(renamed, new).run([np.array([1, 4, 9], np.float32)], [tensor])
     assert output.tolist() == [1.0, 16.0, 81.0]
 
 

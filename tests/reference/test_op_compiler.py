@@ -21,7 +21,7 @@ from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import opinfo_document, write_opinfo
-from pytest_ascendcache.reference.kernels.execute import run_object
+from pytest_ascendcache.reference.kernels.execute import LoadedKernel
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import op_compiler
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
@@ -104,9 +104,8 @@ def test_every_shape_has_a_pair_of_kernels_that_work(dump, out):
         assert metadata["sha256"] == hashlib.sha256(data).hexdigest()
         assert metadata["deterministic"] == ("true" if path.endswith("_d1.o") else "false")
         values = np.linspace(-1, 1, extent, dtype=np.float32)
-        (result,) = run_object(
-            data, metadata["kernelName"], [values], [TensorDesc.of("float32", extent)]
-        )
+        kernel = LoadedKernel(data, metadata["kernelName"])
+        (result,) = kernel.run([values], [TensorDesc.of("float32", extent)])
         np.testing.assert_array_equal(result, np.maximum(values, 0))
 
 

@@ -213,8 +213,7 @@ def _attributes(operator: OperatorSpec) -> str:
 def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: OperatorSpec) -> str:
     import numpy
 
-    from pytest_ascendcache.operators.edges import edge_inputs, judged_elements
-    from pytest_ascendcache.operators.semantics import evaluate
+    from pytest_ascendcache.operators.semantics import edge_inputs, evaluate, judged_elements
 
     inputs = edge_inputs(operator, seeded(1))
     try:

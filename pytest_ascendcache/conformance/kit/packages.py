@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
 from pytest_ascendcache.contract.static_kernel import Index
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
 

@@ -1,26 +1,24 @@
-"""The reference toolchain's kernel compiler: an operator in, an ELF object and its C text out.
+"""The reference toolchain's kernel compiler: it turns an operator into an ELF object and C text.
 
-Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
-``movement``, ``joining``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
+Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``images``,
+``movement``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
 into rows (``trace``), which are printed as C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled
-by llvmlite (``objects``). Kernels are run by ``execute``, which is not imported here: it needs
-numpy and belongs into a throw-away process.
+by llvmlite (``objects``). ``execute`` runs kernels. It is not imported here, because it needs numpy
+and belongs in a throw-away process.
 """
 
-from pytest_ascendcache.reference.kernels import (  # noqa: F401  (they fill the registry)
+from pytest_ascendcache.reference.kernels import (  # noqa: F401  (fills the registry)
     attention,
     comparison,
     elementwise,
     fused,
-    joining,
+    images,
     matrix,
     movement,
     normalisation,
-    pooling,
     reductions,
     transformer,
 )
-from pytest_ascendcache.reference.kernels.c_text import SourceLocation
 from pytest_ascendcache.reference.kernels.compiler import (
     Implementation,
     Kernel,
@@ -36,23 +34,15 @@ from pytest_ascendcache.reference.kernels.errors import (
     UnsupportedTuning,
 )
 from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
-from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
-from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
-from pytest_ascendcache.reference.kernels.registry import (
-    operator_types,
-    register,
-)
+from pytest_ascendcache.reference.kernels.objects import SOCS, compiler_version
+from pytest_ascendcache.reference.kernels.registry import operator_types
 
 __all__ = [
     "SOCS",
     "Implementation",
     "Kernel",
-    "KernelContext",
     "KernelError",
     "KernelOptions",
-    "OperatorDefinition",
-    "Soc",
-    "SourceLocation",
     "UnsupportedOperator",
     "UnsupportedSoc",
     "UnsupportedTuning",
@@ -63,5 +53,4 @@ __all__ = [
     "fused_type",
     "implementations",
     "operator_types",
-    "register",
 ]

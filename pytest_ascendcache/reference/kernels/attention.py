@@ -1,4 +1,4 @@
-"""Fused attention, as ``aclnnFlashAttentionScore`` dumps it."""
+"""The fused attention operator, as ``aclnnFlashAttentionScore`` dumps it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.operator import FLOATS, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.reductions import Sum
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
 _MASKED = -3.3895313892515355e38
-"""What a masked score is set to; a row that is masked as a whole has equal shares."""
+"""The value of a masked score. If all scores of a row are masked, all get an equal share."""
 
 _OPTIONAL = {3: "real_shift", 4: "drop_mask", 5: "padding_mask", 7: "prefix"}
 _COPIES = 8
-"""Times each maximum and each sum is written, as an NPU's vectors have it."""
+"""How often each maximum and each sum is written, to fill an NPU's vectors."""
 
 
 @dataclass(frozen=True)
 class _Heads:
-    """A tensor as batch, heads, places and features, with the step of each in elements."""
+    """A tensor as batch, heads, places and features, with the stride of each in elements."""
 
     extents: tuple[int, int, int, int]
     steps: tuple[int, int, int, int]
@@ -46,7 +46,7 @@ def _heads(op: KernelContext, tensor: Tensor, layout: str, heads: int) -> _Heads
 
 
 class _Scores:
-    """The scaled and masked products of one query with every key."""
+    """The scaled and masked product of each query with each key."""
 
     def __init__(self, op: KernelContext, query: _Heads, key: _Heads) -> None:
         self._op = op
@@ -65,11 +65,14 @@ class _Scores:
         self._mask_steps = broadcast_strides(shape, 4)
 
     def at(self, where: Sequence[Value], shared: Value, place: Value) -> Value:
-        """That with the key at ``place``; ``where`` is batch, head, place of the query, and
-        ``shared`` the head of the key."""
+        """The score of one query and one key.
+
+        ``where`` is the query's batch, head and place; the key has the head ``shared`` and
+        ``place``.
+        """
         op, trace = self._op, self._op.trace
-        start = offset(trace, where, self._query.steps[:3])
-        other = offset(trace, (where[0], shared, place), self._key.steps[:3])
+        start = op.offset(where, self._query.steps[:3])
+        other = op.offset((where[0], shared, place), self._key.steps[:3])
         total = Sum(op)
         with trace.nest((self._query.extents[3],)) as (feature,):
             factor = op.input(0).load(start + feature * self._query.steps[3])
@@ -77,7 +80,7 @@ class _Scores:
         score = total.get() * self._scale
         if self._mask is None:
             return score
-        masked = self._mask.load_bits(offset(trace, (*where, place), self._mask_steps))
+        masked = self._mask.load_bits(op.offset((*where, place), self._mask_steps))
         return select(masked.equals(0), score, _MASKED)
 
 
@@ -85,29 +88,19 @@ class _Scores:
     "FlashAttentionScore",
     dtypes=(*FLOATS, "bool", "uint8"),
     attributes=(
-        "scale_value",
-        "keep_prob",
-        "pre_tockens",
-        "next_tockens",
-        "head_num",
-        "input_layout",
-        "inner_precise",
-        "sparse_mode",
-        "pse_type",
-        "seed",
-        "offset",
-        "out_dtype",
+        *("scale_value", "keep_prob", "pre_tockens", "next_tockens", "head_num", "input_layout"),
+        *("inner_precise", "sparse_mode", "pse_type", "seed", "offset", "out_dtype"),
         "softmax_out_layout",
     ),
     inputs=(3, 8),
     outputs=(4, 4),
 )
 def flash_attention(op: KernelContext) -> None:
-    """softmax(query . key * scale_value) . value, of several queries for one key and value where
-    there are more of their heads.
+    """softmax(query . key * scale_value) . value.
 
-    Outputs: the maximum of each row and the sum of its powers, both eight times; nothing; the
-    attention. The scores are computed again for each feature, which takes no memory.
+    If the query has more heads, several of them share one head of key and value. Outputs: the
+    maximum of each row and the sum of its powers, both eight times; an empty tensor; the attention.
+    The scores are computed again for each feature, so they take no memory.
     """
     layout = op.text("input_layout", "BNSD", ("BNSD", "BSND", "BSH", "SBH"))
     heads = op.integer("head_num")
@@ -117,7 +110,7 @@ def flash_attention(op: KernelContext) -> None:
         if op.optional_input(position) is not None:
             op.fail(f"has the input {name}; leave it out")
     if op.number("keep_prob", 1.0) != 1 or op.integer("sparse_mode", 0) not in (0, 1):
-        op.fail("knows keep_prob 1 and the sparse_mode 0 or 1 alone")
+        op.fail("supports only keep_prob 1 and sparse_mode 0 or 1")
     for each in (op.input(1), op.input(2)):
         op.expect_dtype_of_first(each)
     own = op.input(1).shape[-1] // features if layout[-1] == "H" and features else heads
@@ -129,7 +122,7 @@ def flash_attention(op: KernelContext) -> None:
         op.fail("has key, value and head_num that do not fit its query; see their shapes")
     for band in ("pre_tockens", "next_tockens"):
         if op.integer(band, 1 << 30) < max(places, length):
-            op.fail(f"knows {band} of the whole length alone; give a mask instead")
+            op.fail(f"supports only {band} of the whole length; give a mask instead")
     highest, total, nothing, attention = op.outputs
     for each in (highest, total):
         op.expect_shape(each, (batch, heads, places, _COPIES), "float32")
@@ -147,14 +140,14 @@ def flash_attention(op: KernelContext) -> None:
             powers.add(f.exp(scores.at(where, common, place) - largest.get()))
         most, share = largest.get(), powers.get()
         with trace.nest((_COPIES,)) as (copy,):
-            line = offset(trace, (*where, copy), row_major(highest.shape))
+            line = op.offset((*where, copy), highest.strides)
             highest.store(line, most)
             total.store(line, share)
         with trace.nest((features,)) as (feature,):
             mixed = Sum(op)
             with trace.nest((length,)) as (place,):
                 power = f.exp(scores.at(where, common, place) - most)
-                wanted = offset(trace, (item, common, place, feature), value.steps)
+                wanted = op.offset((item, common, place, feature), value.steps)
                 mixed.add(power * op.input(2).load(wanted))
-            target = offset(trace, (*where, feature), query.steps)
+            target = op.offset((*where, feature), query.steps)
             attention.store(target, mixed.get() / share)

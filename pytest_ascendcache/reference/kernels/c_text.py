@@ -1,10 +1,10 @@
-"""Rows as C: the ``.cce`` dump, a complete C99 translation unit with one row per line."""
+"""Prints rows as C: the ``.cce`` dump, a complete C99 translation unit with one row per line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_ascendcache.reference.kernels.trace import Place, Row, Trace, Type, Value
+from pytest_ascendcache.reference.kernels.trace import Row, Trace, Type, Value
 
 _PREAMBLE = """\
 /* {title} */
@@ -30,18 +30,19 @@ int {symbol}(void **in_out)
 {{"""
 
 _TYPES = {Type.BOOL: "int", Type.WORD: "uint32_t", Type.INDEX: "int64_t", Type.FLOAT: "float"}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 _EXPRESSIONS = {
+    **{f"f{name}": f"{{0}} {sign} {{1}}" for name, sign in _COMPARISONS.items()},
+    **{f"i{name}": f"{{0}} {sign} {{1}}" for name, sign in _COMPARISONS.items()},
+    **{f"s{name}": f"(int32_t){{0}} {sign} (int32_t){{1}}" for name, sign in _COMPARISONS.items()},
+    "seq": "{0} == {1}",
+    "ult": "{0} < {1}",
     "fadd": "{0} + {1}",
     "fsub": "{0} - {1}",
     "fmul": "{0} * {1}",
     "fdiv": "{0} / {1}",
     "fneg": "-{0}",
     "fsqrt": "sqrtf({0})",
-    "flt": "{0} < {1}",
-    "fle": "{0} <= {1}",
-    "fgt": "{0} > {1}",
-    "fge": "{0} >= {1}",
-    "feq": "{0} == {1}",
     "fnan": "{0} != {0}",
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
@@ -52,17 +53,6 @@ _EXPRESSIONS = {
     "shl": "{0} << {1}",
     "lshr": "{0} >> {1}",
     "ashr": "(uint32_t)((int32_t){0} >> {1})",
-    "slt": "(int32_t){0} < (int32_t){1}",
-    "sle": "(int32_t){0} <= (int32_t){1}",
-    "sgt": "(int32_t){0} > (int32_t){1}",
-    "sge": "(int32_t){0} >= (int32_t){1}",
-    "seq": "{0} == {1}",
-    "ult": "{0} < {1}",
-    "ilt": "{0} < {1}",
-    "ile": "{0} <= {1}",
-    "igt": "{0} > {1}",
-    "ige": "{0} >= {1}",
-    "ieq": "{0} == {1}",
     "smin": "{0} < {1} ? {0} : {1}",
     "select": "{0} ? {1} : {2}",
     "bits": "bits_of({0})",
@@ -79,7 +69,7 @@ _EXPRESSIONS = {
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """Line of the ``.cce`` dump (from 1) and the Python line it was traced from."""
+    """A line of the ``.cce`` dump (from 1) and the Python line it was traced from."""
 
     line: int
     file: str
@@ -88,11 +78,14 @@ class SourceLocation:
 
 @dataclass(frozen=True)
 class CText:
-    """The text, the line of the function's opening brace, and where each row's line is from."""
+    """A printed kernel.
+
+    ``function_line`` is the line of the function's opening brace; the rows follow it, one a line.
+    ``locations`` has where each row was traced.
+    """
 
     text: str
     function_line: int
-    row_lines: tuple[int, ...]
     locations: tuple[SourceLocation, ...]
 
 
@@ -100,7 +93,6 @@ def print_c(trace: Trace, symbol: str, title: str) -> CText:
     """Print the kernel ``symbol``; ``title`` goes into the leading comment."""
     lines = _PREAMBLE.format(symbol=symbol, title=title.replace("*/", "* /")).split("\n")
     function_line = len(lines)
-    row_lines = range(function_line + 1, function_line + 1 + len(trace.rows))
     depth = 1
     for row in trace.rows:
         depth -= row.operation == "end"
@@ -108,13 +100,10 @@ def print_c(trace: Trace, symbol: str, title: str) -> CText:
         depth += row.operation == "loop"
     lines += ["    return 0;", "}", ""]
     locations = (
-        _location(line, row.place) for line, row in zip(row_lines, trace.rows, strict=True)
+        SourceLocation(line, row.place.file, row.place.line)
+        for line, row in enumerate(trace.rows, start=function_line + 1)
     )
-    return CText("\n".join(lines), function_line, tuple(row_lines), tuple(locations))
-
-
-def _location(line: int, place: Place) -> SourceLocation:
-    return SourceLocation(line, place.file, place.line)
+    return CText("\n".join(lines), function_line, tuple(locations))
 
 
 def _statement(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""From an operator to a kernel."""
+"""Compiles an operator to a kernel."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from pytest_ascendcache.reference.kernels.errors import (
     UnsupportedTuning,
 )
 from pytest_ascendcache.reference.kernels.llvm_ir import print_llvm
-from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
+from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.registry import definition
 from pytest_ascendcache.reference.kernels.trace import Trace
 
 TUNING = ("tile", "unroll")
-"""Tuning parameters: block size of the outermost loops, copies of the innermost of them."""
-
+"""Tuning parameters: block size of outermost loops, and copies of the innermost loop's body."""
 
 _MOST_ELEMENTS = 2**36
-"""Elements of one tensor at the most: 64 Gi, more than the memory of a card holds."""
+"""The most elements that a tensor may have: 64 Gi, more than the memory of a card holds."""
 
 
 class Implementation(str, Enum):
@@ -42,13 +41,13 @@ class KernelOptions:
 
     * ``soc`` decides the pinned CPU and is recorded in the object's ``.comment`` section.
     * ``architecture`` is ``x86_64``, ``aarch64``, or "" for this machine's.
-    * ``implementation`` matters only where :func:`implementations` names two.
-    * ``optimise`` keeps values in registers and unrolls where tuning asks for it; without it the
-      code is O0. Results are the same bits.
+    * ``implementation`` matters only if :func:`implementations` returns two.
+    * ``optimise`` keeps values in registers and unrolls loops if tuning asks for it; without it
+      the code is O0. Results have the same bits.
     * ``debug_info`` adds a DWARF line table that points at ``<symbol>.cce``.
-    * ``check_arguments`` makes the kernel return 1 for a null or misaligned pointer, before any
-      element is touched.
-    * ``tuning`` is what a knowledge base says, see :data:`TUNING`; it never changes results.
+    * ``check_arguments`` makes the kernel return 1 for a null or misaligned pointer, before it
+      touches any element.
+    * ``tuning`` comes from a knowledge base, see :data:`TUNING`; it never changes results.
     """
 
     soc: str
@@ -65,8 +64,8 @@ class Kernel:
     """A compiled operator.
 
     ``object`` is a relocatable ELF object that defines ``int symbol(void **in_out)`` and needs no
-    other symbol. ``in_out`` holds the addresses of the present inputs, then of the outputs; 0 is
-    success. ``printed`` is the same kernel as C, made when it is first asked for.
+    other symbol. ``in_out`` holds the addresses of the connected inputs, then of the outputs; the
+    function returns 0 for success. ``printed`` returns the same kernel as C.
     """
 
     symbol: str
@@ -85,16 +84,16 @@ class Kernel:
 
 
 def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
-    """Compile an operator. The bytes depend on the arguments and the compiler version alone.
+    """Compile an operator. The bytes depend only on the arguments and the compiler version.
 
     ``symbol`` names the function and, in debug information, the file ``<symbol>.cce``.
 
     Raises:
-        UnsupportedOperator: for an unknown type or data type, a dynamic or inconsistent shape, or
-            a missing or bad attribute.
-        UnsupportedSoc: for an unknown SoC or architecture.
-        UnsupportedTuning: for an unknown tuning parameter or one out of range.
-        KernelError: for a symbol that is not a C identifier.
+        UnsupportedOperator: an unknown type or data type, a dynamic or inconsistent shape, or a
+            missing or bad attribute.
+        UnsupportedSoc: an unknown SoC or architecture.
+        UnsupportedTuning: an unknown tuning parameter, or one out of range.
+        KernelError: ``symbol`` is not a C identifier.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol, re.ASCII):
         raise KernelError(f"symbol {symbol!r} is not a C identifier; use letters, digits and _.")
@@ -105,21 +104,19 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
     outputs = ", ".join(f"{each.dtype}{list(each.shape)}" for each in spec.outputs)
     title = f"{spec} -> {outputs}, {implementation.value}"
     printed = cache(lambda: print_c(trace, symbol, title))
-    debug = printed() if options.debug_info else None
     module = print_llvm(
         trace,
         symbol,
         objects.triple(architecture),
         f"pytest-ascendcache kernels, {soc.name}",
-        debug.function_line if debug else 0,
-        debug.row_lines if debug else None,
+        printed().function_line if options.debug_info else None,
     )
     code = objects.emit_object(module, architecture, soc.cpus[architecture], options.optimise)
     return Kernel(symbol, code, printed)
 
 
 def check(spec: OperatorSpec, options: KernelOptions) -> None:
-    """See that an operator can be compiled, at a fraction of the cost.
+    """Check that an operator can be compiled, at a fraction of the cost of compiling it.
 
     Raises:
         KernelError: as :func:`build`.
@@ -130,18 +127,9 @@ def check(spec: OperatorSpec, options: KernelOptions) -> None:
 
 
 def _traced(spec: OperatorSpec, options: KernelOptions) -> tuple[Implementation, Trace]:
-    found = definition(spec.type)
-    _check_sizes(spec)
     implementation = options.implementation
-    if implementation not in _implementations(spec, found):
+    if implementation not in implementations(spec):
         implementation = Implementation.HIGH_PRECISION
-    trace = Trace(found.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
-    precise = implementation is Implementation.HIGH_PRECISION
-    found.trace(KernelContext(found, spec, trace, precise, options.check_arguments))
-    return implementation, trace
-
-
-def _check_sizes(spec: OperatorSpec) -> None:
     for tensor in (*spec.inputs, *spec.outputs):
         if tensor.is_static and not tensor.is_absent and tensor.elements > _MOST_ELEMENTS:
             raise UnsupportedOperator(
@@ -149,23 +137,24 @@ def _check_sizes(spec: OperatorSpec) -> None:
                 f"{tensor.elements} elements, which no card's memory holds; give "
                 f"{_MOST_ELEMENTS} at most."
             )
+    known = definition(spec.type)
+    trace = Trace(known.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
+    precise = implementation is Implementation.HIGH_PRECISION
+    known.trace(KernelContext(known, spec, trace, precise, options.check_arguments))
+    return implementation, trace
 
 
 def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:
     """The different implementations of an operator, the default one first.
 
-    Two where CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is float16;
-    asking for the other one elsewhere gives the same kernel.
+    There are two if CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is
+    float16. Otherwise both modes give the same kernel.
 
     Raises:
-        UnsupportedOperator: for an unknown type.
+        UnsupportedOperator: an unknown type.
     """
-    return _implementations(spec, definition(spec.type))
-
-
-def _implementations(spec: OperatorSpec, found: OperatorDefinition) -> tuple[Implementation, ...]:
     half = any(each.dtype.name == "float16" for each in spec.inputs)
-    if found.two_implementations and half:
+    if definition(spec.type).two_implementations and half:
         return (Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE)
     return (Implementation.HIGH_PRECISION,)
 

@@ -1,4 +1,4 @@
-"""Operators that compute every output element from the input elements at the same place."""
+"""Operators that compute each output element from the input elements at the same position."""
 
 from __future__ import annotations
 
@@ -6,43 +6,30 @@ from collections.abc import Callable
 from functools import partial
 from math import inf, nan, pi, sqrt
 from math import log as logarithm
+from typing import Any
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import row_major
-from pytest_ascendcache.reference.kernels.operator import (
-    FLOATS,
-    NUMBERS,
-    STORABLE,
-    WIDE,
-    KernelContext,
-)
+from pytest_ascendcache.reference.kernels.operator import NUMBERS, STORABLE, WIDE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
 
 Formula = Callable[..., Value]
 
 FORMULAS: dict[str, Formula] = {}
-"""Formulas of the operators of one operand, by type."""
+"""The formula of each operator with one input, by type."""
 
 
 def elementwise(
-    type_name: str,
-    *,
-    operands: int = 1,
-    dtypes: tuple[str, ...] = FLOATS,
-    attributes: tuple[str, ...] = (),
-    two_implementations: bool = False,
+    type_name: str, *, operands: int = 1, **fields: Any
 ) -> Callable[[Formula], Formula]:
-    """Define an operator by its formula for one element: ``formula(context, *elements)``."""
+    """Define an operator by its formula for one element: ``formula(context, *elements)``.
+
+    ``fields`` are further ones of :class:`~.operator.OperatorDefinition`.
+    """
 
     def decorate(formula: Formula) -> Formula:
-        register(
-            type_name,
-            dtypes=dtypes,
-            attributes=attributes,
-            inputs=(operands, operands),
-            two_implementations=two_implementations,
-        )(lambda op: op.elementwise(partial(formula, op)))
+        define = register(type_name, inputs=(operands, operands), **fields)
+        define(lambda op: op.elementwise(partial(formula, op)))
         if operands == 1:
             FORMULAS[type_name] = formula
         return formula
@@ -50,14 +37,27 @@ def elementwise(
     return decorate
 
 
+for _name, _formula in (
+    ("Neg", lambda _, x: -x),
+    ("Square", lambda _, x: x * x),
+):
+    elementwise(_name, dtypes=(*NUMBERS, *WIDE))(_formula)
+for _name, _formula in (
+    ("Floor", lambda _, x: f.floor(x)),
+    ("Ceil", lambda _, x: -f.floor(-x)),
+    ("Rsqrt", lambda _, x: 1.0 / x.square_root()),
+    ("Reciprocal", lambda _, x: 1.0 / x),
+    ("Cos", lambda _, x: f.cos(x)),
+    ("Sin", lambda _, x: f.sin(x)),
+    ("Erf", lambda _, x: f.erf(x)),
+):
+    elementwise(_name)(_formula)
+elementwise("Relu", dtypes=NUMBERS)(lambda _, x: select(x < 0, 0, x))
+
+
 @elementwise("Abs", dtypes=(*NUMBERS, *WIDE))
 def absolute(_: KernelContext, x: Value) -> Value:
     return x.absolute() if x.type is Type.FLOAT else select(x < 0, -x, x)
-
-
-@elementwise("Neg", dtypes=(*NUMBERS, *WIDE))
-def negate(_: KernelContext, x: Value) -> Value:
-    return -x
 
 
 @elementwise("Sign")
@@ -65,35 +65,10 @@ def sign(_: KernelContext, x: Value) -> Value:
     return select(x > 0.0, 1.0, select(x < 0.0, -1.0, x))
 
 
-@elementwise("Floor")
-def floor(_: KernelContext, x: Value) -> Value:
-    return f.floor(x)
-
-
-@elementwise("Ceil")
-def ceil(_: KernelContext, x: Value) -> Value:
-    return -f.floor(-x)
-
-
-@elementwise("Square", dtypes=(*NUMBERS, *WIDE))
-def square(_: KernelContext, x: Value) -> Value:
-    return x * x
-
-
 @elementwise("Sqrt", two_implementations=True)
 def square_root(op: KernelContext, x: Value) -> Value:
-    # The estimates start from the exponent's bits, which say nothing of infinity.
+    # The estimate starts from the exponent's bits, which are meaningless for infinity.
     return x.square_root() if op.precise else select(x < inf, x * f.rough_rsqrt(x), x)
-
-
-@elementwise("Rsqrt")
-def reciprocal_square_root(_: KernelContext, x: Value) -> Value:
-    return 1.0 / x.square_root()
-
-
-@elementwise("Reciprocal")
-def reciprocal(_: KernelContext, x: Value) -> Value:
-    return 1.0 / x
 
 
 @elementwise("Exp", attributes=("base", "scale", "shift"), two_implementations=True)
@@ -111,7 +86,7 @@ def natural_logarithm(op: KernelContext, x: Value) -> Value:
 
 def _affine(op: KernelContext, x: Value) -> Value:
     scale, shift = op.number("scale", 1.0), op.number("shift", 0.0)
-    # Not only shorter: -0.0 + 0.0 would lose a sign.
+    # Adding a shift of 0.0 anyway would turn -0.0 into 0.0.
     x = x if scale == 1.0 else x * scale
     return x if shift == 0.0 else x + shift
 
@@ -125,16 +100,6 @@ def _log_of_base(op: KernelContext) -> float:
     return logarithm(base)
 
 
-@elementwise("Relu", dtypes=NUMBERS)
-def relu(_: KernelContext, x: Value) -> Value:
-    return select(x < 0, 0, x)
-
-
-@elementwise("Relu6")
-def relu6(_: KernelContext, x: Value) -> Value:
-    return f.clamp(x, 0.0, 6.0)
-
-
 @elementwise("LeakyRelu", attributes=("negative_slope",))
 def leaky_relu(op: KernelContext, x: Value) -> Value:
     return select(x > 0.0, x, x * op.number("negative_slope", 0.0))
@@ -142,7 +107,7 @@ def leaky_relu(op: KernelContext, x: Value) -> Value:
 
 @elementwise("Elu", attributes=("alpha", "scale", "input_scale"))
 def elu(op: KernelContext, x: Value) -> Value:
-    """scale * x above zero, scale * alpha * (e**(input_scale * x) - 1) below."""
+    """scale * x for positive x, else scale * alpha * (e**(input_scale * x) - 1)."""
     scale = op.number("scale", 1.0)
     below = f.expm1(x * op.number("input_scale", 1.0)) * (op.number("alpha", 1.0) * scale)
     return select(x > 0.0, x * scale, below)
@@ -156,21 +121,6 @@ def sigmoid(op: KernelContext, x: Value) -> Value:
 @elementwise("Tanh", two_implementations=True)
 def tanh(op: KernelContext, x: Value) -> Value:
     return f.tanh(x) if op.precise else f.rough_tanh(x)
-
-
-@elementwise("Cos")
-def cosine(_: KernelContext, x: Value) -> Value:
-    return f.cos(x)
-
-
-@elementwise("Sin")
-def sine(_: KernelContext, x: Value) -> Value:
-    return f.sin(x)
-
-
-@elementwise("Erf")
-def erf(_: KernelContext, x: Value) -> Value:
-    return f.erf(x)
 
 
 @elementwise("Softplus")
@@ -188,7 +138,7 @@ def swish(op: KernelContext, x: Value) -> Value:
 
 @elementwise("Gelu", two_implementations=True)
 def gelu(op: KernelContext, x: Value) -> Value:
-    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, written with sigmoid."""
+    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, computed by a sigmoid."""
     slope = 2.0 * sqrt(2.0 / pi)
     inner = x * (x * x * (0.044715 * slope) + slope)
     return _gate(x, f.sigmoid(inner) if op.precise else f.rough_sigmoid(inner))
@@ -196,7 +146,7 @@ def gelu(op: KernelContext, x: Value) -> Value:
 
 @elementwise("GeluV2", attributes=("approximate",), two_implementations=True)
 def gelu_v2(op: KernelContext, x: Value) -> Value:
-    """x times the normal distribution function; ``approximate`` is "none" or "tanh"."""
+    """x times the normal distribution's cumulative function, or ``approximate`` "tanh" as Gelu."""
     kind = op.text("approximate", "none", ("none", "tanh"))
     if kind == "tanh" or not op.precise:
         return gelu(op, x)
@@ -215,7 +165,7 @@ elementwise("FastGeluV2", two_implementations=True)(_fast_gelu)
 
 @elementwise("Mish", two_implementations=True)
 def mish(op: KernelContext, x: Value) -> Value:
-    """x * tanh(log(1 + e**x)); the quotient of polynomials in e**x does not cancel."""
+    """x * tanh(log(1 + e**x)), as a quotient of polynomials in e**x, which does not cancel."""
     limited = select(x > 20.0, 20.0, x)
     if op.precise:
         power = f.exp(limited)
@@ -227,28 +177,30 @@ def mish(op: KernelContext, x: Value) -> Value:
 
 
 def _gate(x: Value, share: Value) -> Value:
-    """x * share, which is zero and not NaN where an infinite x has no share at all."""
+    """x * share, which is zero instead of NaN if x is infinite and its share is zero."""
     nothing = f.copy_sign(x.trace.floating(0.0), x)
     return select(share.equals(0.0), nothing, x * share)
 
 
 @elementwise("HardSigmoid", attributes=("alpha", "beta"))
 def hard_sigmoid(op: KernelContext, x: Value) -> Value:
-    """alpha * x + beta, kept between 0 and 1."""
+    """alpha * x + beta, clamped to 0 and 1."""
     line = x * op.number("alpha", 0.16666666) + op.number("beta", 0.5)
     return f.clamp(line, 0.0, 1.0)
 
 
 @elementwise("HardSwish")
 def hard_swish(_: KernelContext, x: Value) -> Value:
-    """x * (x + 3, kept between 0 and 6) / 6."""
+    """x * (x + 3, clamped to 0 and 6) / 6."""
     return _gate(x, f.clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0))
 
 
 @elementwise("Pow", operands=2)
 def power(_: KernelContext, x: Value, y: Value) -> Value:
-    """x**y; negative x has whole powers alone. Small powers are products, hence exact to a
-    rounding."""
+    """x**y; a negative x has only integral powers.
+
+    The powers 0, 1/2, 1, 2 and 3 are computed directly, so they are correctly rounded or nearly so.
+    """
     magnitude = f.exp(y * f.log(x.absolute()))
     odd = select((f.floor(y * 0.5) * 2.0).equals(y), magnitude, -magnitude)
     signed = select(f.floor(y).equals(y), odd, nan)
@@ -260,24 +212,12 @@ def power(_: KernelContext, x: Value, y: Value) -> Value:
     return select(x.equals(1.0), 1.0, select(y.equals(0.0), 1.0, result))
 
 
-@elementwise("Add", operands=2, dtypes=(*NUMBERS, *WIDE))
-def add(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return x1 + x2
-
-
-@elementwise("Sub", operands=2, dtypes=(*NUMBERS, *WIDE))
-def subtract(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return x1 - x2
-
-
-@elementwise("Mul", operands=2, dtypes=(*NUMBERS, *WIDE))
-def multiply(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return x1 * x2
-
-
-@elementwise("Div", operands=2)
-def divide(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return x1 / x2
+for _name, _arithmetic in (
+    ("Add", lambda _, x1, x2: x1 + x2),
+    ("Sub", lambda _, x1, x2: x1 - x2),
+    ("Mul", lambda _, x1, x2: x1 * x2),
+):
+    elementwise(_name, operands=2, dtypes=(*NUMBERS, *WIDE))(_arithmetic)
 
 
 @elementwise("RealDiv", operands=2, two_implementations=True)
@@ -297,15 +237,9 @@ def minimum(_: KernelContext, x1: Value, x2: Value) -> Value:
     return f.minimum(x1, x2) if x1.type is Type.FLOAT else select(x1 < x2, x1, x2)
 
 
-@elementwise("SquaredDifference", operands=2, dtypes=NUMBERS)
-def squared_difference(_: KernelContext, x1: Value, x2: Value) -> Value:
-    difference = x1 - x2
-    return difference * difference
-
-
 @register("BiasAdd", dtypes=NUMBERS, attributes=("data_format",), inputs=(2, 2))
 def bias_add(op: KernelContext) -> None:
-    """Adds a vector along the channels: dimension 1 of NCHW, the last one of NHWC."""
+    """Add a vector along the channels: dimension 1 of NCHW, the last one of NHWC."""
     x, bias = op.input(0), op.input(1)
     op.expect_dtype_of_first(bias)
     formats = ("NHWC", "NCHW", "NDHWC", "NCDHW")
@@ -317,10 +251,9 @@ def bias_add(op: KernelContext) -> None:
     op.expect_shape(bias, (x.shape[channel],))
     op.expect_shape(op.output(), x.shape, x.dtype)
     along = tuple(int(dimension == channel) for dimension in range(rank))
-    op.walk(x.shape, [row_major(x.shape), along], lambda x, bias: x + bias)
+    op.walk(x.shape, [x.strides, along], lambda x, bias: x + bias)
 
 
-# GE's names and numbers of element types, the values of Cast's dst_type.
 _TYPES: dict[str | int, str] = {
     **dict.fromkeys(("DT_FLOAT", 0), "float32"),
     **dict.fromkeys(("DT_FLOAT16", 1), "float16"),
@@ -330,22 +263,26 @@ _TYPES: dict[str | int, str] = {
     **dict.fromkeys(("DT_INT64", 9), "int64"),
     **dict.fromkeys(("DT_BOOL", 12), "bool"),
 }
+"""Element types by GE's names and numbers, which are the values of Cast's ``dst_type``."""
 _RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1)}
 
 
 @register("Cast", dtypes=(*STORABLE, *WIDE), attributes=("dst_type",))
 def cast(op: KernelContext) -> None:
-    """Conversion to the output's type; integers are cut towards zero and clipped, NaN becomes 0."""
+    """Convert to the output's type.
+
+    Integers are truncated towards zero and clipped to their range; NaN becomes 0.
+    """
     target = op.output()
-    given = op.spec.attribute("dst_type")
-    wanted = None
-    if given is not None:
-        wanted = _TYPES.get(given) if isinstance(given, (str, int)) else None
-        if wanted is None or isinstance(given, bool):
+    type_ = op.spec.attribute("dst_type")
+    name = None
+    if type_ is not None:
+        name = _TYPES.get(type_) if isinstance(type_, (str, int)) else None
+        if name is None or isinstance(type_, bool):
             known = ", ".join(map(str, _TYPES))
-            op.fail(f"has {given!r} for the attribute dst_type; use one of {known}")
-    op.expect_shape(target, op.input(0).shape, wanted)
-    op.walk(target.shape, [row_major(target.shape)], partial(_convert, op))
+            op.fail(f"has {type_!r} for the attribute dst_type; use one of {known}")
+    op.expect_shape(target, op.input(0).shape, name)
+    op.walk(target.shape, [target.strides], partial(_convert, op))
 
 
 def _convert(op: KernelContext, x: Value) -> Value:
@@ -358,18 +295,12 @@ def _convert(op: KernelContext, x: Value) -> Value:
     if target.dtype == "int64":
         return _widened(op, x)
     if x.type is Type.INDEX:
-        lowest, highest = _RANGES[target.dtype]
-        x = select(x < lowest, lowest, x)
-        return select(x > highest, highest, x).to_word()
+        return f.clamp(x, *_RANGES[target.dtype]).to_word()
     if x.type is Type.FLOAT:
         fits = select(x.absolute() < 2.0**31, x, 0.0).to_word()
         word = select(x >= 2.0**31, 0x7FFFFFFF, fits)
         x = select(x <= -(2.0**31), 0x80000000, word)
-    if target.dtype == "int32":
-        return x
-    lowest, highest = _RANGES[target.dtype]
-    x = select(x < lowest, lowest, x)
-    return select(x > highest, highest, x)
+    return x if target.dtype == "int32" else f.clamp(x, *_RANGES[target.dtype])
 
 
 def _widened(op: KernelContext, x: Value) -> Value:

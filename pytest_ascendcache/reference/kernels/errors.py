@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class KernelError(ValueError):
-    """A kernel cannot be built from what was asked."""
+    """A kernel cannot be built as requested."""
 
 
 class UnsupportedOperator(KernelError):
-    """The operator's type, a data type, a shape or an attribute has no kernel here."""
+    """The compiler does not support the operator's type, a data type, a shape or an attribute."""
 
 
 class UnsupportedSoc(KernelError):

@@ -1,7 +1,7 @@
-"""Running a kernel from its object.
+"""Runs a kernel from its object.
 
 Only for a process that may die: a damaged object ends it with a signal, and loaded code is never
-returned to the system.
+unloaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
 
 class LoadedKernel:
-    """A kernel in memory; it stays callable as long as this object lives."""
+    """A kernel in memory: ``int symbol(void **in_out)``, callable as long as this object lives.
+
+    Raises:
+        KernelError: the object does not define ``symbol``.
+    """
 
     def __init__(self, object: bytes, symbol: str) -> None:
         binding.initialize_native_target()
@@ -34,11 +38,18 @@ class LoadedKernel:
         self._function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
 
     def call(self, pointers: Sequence[int | None]) -> int:
-        """The kernel's return value for raw addresses; 0 means it ran."""
+        """Call the kernel with raw addresses; returns its status, 0 for success."""
         return int(self._function((ctypes.c_void_p * len(pointers))(*pointers)))
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[TensorDesc]) -> list[Array]:
-        """Outputs for the given inputs, one array per present input in the operator's order."""
+        """Compute the outputs.
+
+        ``inputs`` has one array per connected input, in the operator's order and of its element
+        type.
+
+        Raises:
+            KernelError: numpy cannot hold an output, or the kernel returns non-zero.
+        """
         arguments = [np.ascontiguousarray(each) for each in inputs]
         results: list[Array] = []
         for desc in outputs:
@@ -49,16 +60,3 @@ class LoadedKernel:
         if status:
             raise KernelError(f"the kernel returned {status} instead of 0; check its arguments.")
         return results
-
-
-def run_object(
-    object: bytes, symbol: str, inputs: list[Array], outputs: list[TensorDesc]
-) -> list[Array]:
-    """Load an object, call ``int symbol(void **in_out)`` and return the outputs.
-
-    ``inputs`` has one array per present input, in the operator's order and of its element type.
-
-    Raises:
-        KernelError: where the symbol is missing or the kernel returns non-zero.
-    """
-    return LoadedKernel(object, symbol).run(inputs, outputs)

@@ -1,9 +1,9 @@
-"""Elementary functions in float arithmetic, without calling a library.
+"""Elementary functions in float32 arithmetic, without calls of a library.
 
-The plain functions are good to a few units in the last place of float32, hence about half a unit
-in float16, and treat NaN, infinities and zeros as IEEE 754 does. Those named ``rough_`` serve the
-high_performance implementations: some units in the last place of float16, special values not
-promised.
+The plain functions are accurate to a few units in the last place of float32, so to about half a
+unit in float16, and treat NaN, infinities and zeros as IEEE 754 does. Those named ``rough_`` serve
+the high_performance implementations: they are accurate to some units in the last place of float16
+and promise nothing for special values.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from math import factorial, inf, nan, pi
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
 _LOG2_E = 1.4426950408889634
-# Few enough bits that the product with a binary exponent is exact; the rest follows.
+# ln 2 in two parts. The first has so few bits that its product with a binary exponent is exact.
 _LN2_HIGH = 0.693359375
 _LN2_LOW = 0.6931471805599453 - 0.693359375
-# pi / 2 in parts: products of the first three, of 8 bits, with counts of 16 bits are exact.
+# pi / 2 in four parts. The first three have 8 bits, so products with counts of 16 bits are exact.
 _HALF_PI = (1.5703125, 0.0004825592041015625, 1.2665987014770508e-06, 9.920935796805404e-10)
 # Adding 1.5 * 2**23 rounds to the nearest integer and leaves it in the low bits.
 _ROUNDER = 12582912.0
@@ -24,7 +24,7 @@ _ROUNDER_BITS = 0x4B400000
 
 
 def polynomial(x: Value, *coefficients: float) -> Value:
-    """Horner's scheme, the coefficient of the highest power first."""
+    """A polynomial by Horner's scheme; the coefficient of the highest power comes first."""
     result = x.trace.floating(coefficients[0])
     for coefficient in coefficients[1:]:
         result = result * x + coefficient
@@ -48,15 +48,15 @@ def minimum(left: Value, right: Value) -> Value:
     return select(left.is_nan(), left, smaller)
 
 
-def clamp(x: Value, low: float, high: float) -> Value:
-    """``x`` kept between two bounds; NaN stays NaN."""
+def clamp(x: Value, low: Value | float, high: Value | float) -> Value:
+    """``x`` clamped to two bounds; NaN stays NaN. Works for integers, too."""
     x = select(x < low, low, x)
     return select(x > high, high, x)
 
 
 def round_to_integer(x: Value) -> Value:
     """The nearest integer, ties to even, as a float."""
-    # From 2**23 on every float is an integer already, and the rounder would do harm.
+    # From 2**23 on every float is an integer already, and rounding this way would change it.
     near = (x.absolute() + 8388608.0) - 8388608.0
     return select(x.absolute() < 8388608.0, copy_sign(near, x), x)
 
@@ -80,7 +80,7 @@ def exp(x: Value) -> Value:
     series = polynomial(rest, *(1 / factorial(power) for power in range(7, 1, -1)))
     fraction = (series * rest * rest + rest) + 1.0
     exponent = shifted.bits() - _ROUNDER_BITS
-    # In two steps: the exponent of the smallest and largest results does not fit one factor.
+    # In two steps, because the exponent of the smallest and largest results does not fit in one.
     half = exponent.shift_signed(1)
     return fraction * _power_of_two(half) * _power_of_two(exponent - half)
 
@@ -92,7 +92,7 @@ def expm1(x: Value) -> Value:
 
 
 def log(x: Value) -> Value:
-    """Natural logarithm: 2 atanh(s) with s = f / (2 + f), series in s."""
+    """Natural logarithm: 2 atanh(s) with s = f / (2 + f), as a series in s."""
     tiny = x < 2.0**-126
     scaled = select(tiny, x * 8388608.0, x)
     # Shift the interval to [sqrt(1/2), sqrt(2)), where f is small and exact.
@@ -113,7 +113,7 @@ def log(x: Value) -> Value:
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e**-x), without overflow or cancellation on either side."""
+    """1 / (1 + e**-x), without overflow or cancellation for either sign."""
     power = exp(-x.absolute())
     return select(x < 0.0, power, 1.0) / (power + 1.0)
 
@@ -129,13 +129,16 @@ def tanh(x: Value) -> Value:
 
 
 def _sin_and_cos(x: Value) -> tuple[Value, Value, Value]:
-    """Sine and cosine of ``x`` less a multiple of pi / 2 (Cody and Waite), and the multiple modulo
-    4. Good to a few units in the last place up to 100 000; from 1e7 on no digit is right."""
+    """Sine and cosine of ``x`` minus a multiple of pi / 2 (Cody and Waite), and that multiple
+    modulo 4.
+
+    Accurate to a few units in the last place up to 100 000; from 1e7 on no digit is right.
+    """
     count = round_to_integer(x * (2.0 / pi))
     rest = x
     for part in _HALF_PI:
         rest = rest - count * part
-    # What is too large for the parts keeps to the bounds of a sine.
+    # An x too large for this reduction still gives a sine between -1 and 1.
     rest = clamp(rest, -0.79, 0.79)
     square = rest * rest
     series = polynomial(square, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
@@ -162,7 +165,7 @@ def cos(x: Value) -> Value:
 
 
 def erfc(x: Value) -> Value:
-    """Complementary error function by Chebyshev approximation of relative error 1.2e-7.
+    """Complementary error function by a Chebyshev approximation with relative error 1.2e-7.
 
     Source: W. H. Press et al., Numerical Recipes, section 6.2.
     """
@@ -196,19 +199,19 @@ def log1p(x: Value) -> Value:
 
 
 def rough_reciprocal(x: Value) -> Value:
-    """Estimate from the exponent, one Newton step: 0.26 percent."""
+    """1 / x estimated from the exponent, then one Newton step; error 0.26 percent."""
     guess = (0x7EF311C7 - x.bits()).as_float()
     return guess * (2.0 - x * guess)
 
 
 def rough_rsqrt(x: Value) -> Value:
-    """Estimate from the exponent, one Newton step: 0.18 percent."""
+    """1 / sqrt(x) estimated from the exponent, then one Newton step; error 0.18 percent."""
     guess = (0x5F3759DF - (x.bits() >> 1)).as_float()
     return guess * (1.5 - x * 0.5 * guess * guess)
 
 
 def rough_exp(x: Value) -> Value:
-    """Chebyshev parabola between powers of two: 0.2 percent. Exact at zero."""
+    """e**x by a Chebyshev parabola between powers of two; error 0.2 percent, exact at zero."""
     scaled = clamp(x, -80.0, 80.0) * _LOG2_E
     shifted = scaled + _ROUNDER
     rest = scaled - (shifted - _ROUNDER)
@@ -217,12 +220,12 @@ def rough_exp(x: Value) -> Value:
 
 
 def rough_sigmoid(x: Value) -> Value:
-    """The two approximations above."""
+    """1 / (1 + e**-x) by :func:`rough_exp` and :func:`rough_reciprocal`."""
     return rough_reciprocal(rough_exp(-x) + 1.0)
 
 
 def rough_tanh(x: Value) -> Value:
-    """Padé approximant of degrees 5 and 4, cut off at one."""
+    """tanh(x) by a Padé approximant of degrees 5 and 4, clamped to -1 and 1."""
     x = clamp(x, -5.0, 5.0)
     square = x * x
     above = x * polynomial(square, 1.0, 105.0, 945.0)

@@ -1,8 +1,8 @@
-"""Fused operators: one kernel that does the work of several neighbours of a graph.
+"""Fused operators: one kernel that does the work of several neighbouring operators of a graph.
 
-A fused type is named after its parts, ``fused_op_Conv2D_Relu``, as CANN names such kernels
-(facts ``cann-operator-cache`` section 1.3); its attributes are those of all parts. What passes
-from one part to the next stays in a register and is not rounded to the element type.
+A fused type is named after its parts, e.g. ``fused_op_Conv2D_Relu``, as CANN names such kernels
+(facts ``cann-operator-cache`` section 1.3). It has the attributes of all parts. The value that one
+part passes to the next stays in a register and is not rounded to the element type.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from pytest_ascendcache.reference.kernels import comparison, matrix  # noqa: F401  (what is fused)
+from pytest_ascendcache.reference.kernels import comparison, images, matrix  # noqa: F401  (registers parts)
 from pytest_ascendcache.reference.kernels.elementwise import FORMULAS
-from pytest_ascendcache.reference.kernels.layout import offset, row_major
+from pytest_ascendcache.reference.kernels.layout import row_major
 from pytest_ascendcache.reference.kernels.normalisation import normalise
 from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.registry import definition, register_fused
@@ -24,18 +24,18 @@ PRODUCERS = ("MatMulV2", "BatchMatMulV2", "Conv2D", "Add", "BatchNorm", "Accumul
 """Types that an activation can be fused into."""
 
 ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "GeluV2", "HardSigmoid", "HardSwish")
-"""Types that can be fused into what produces their input."""
+"""Types that can be fused into the operator that produces their input."""
 
 ADD_LAYER_NORM = ("Add", "LayerNorm")
 
 
 def fused_type(*parts: str) -> str:
-    """The type that does the work of these, the first one's first."""
+    """The name of the type that does the work of ``parts``, in their order."""
     return "_".join((PREFIX, *parts))
 
 
 def fused_parts(type_name: str) -> tuple[str, ...]:
-    """The types a fused type consists of; an ordinary type consists of itself."""
+    """The types that a fused type consists of; an ordinary type consists of itself."""
     return _PARTS.get(type_name, (type_name,))
 
 
@@ -53,18 +53,18 @@ for _producer in PRODUCERS:
             fused_type(_producer, _activation),
             definition(_producer),
             definition(_activation),
-            FORMULAS[_activation],
+            epilogue=FORMULAS[_activation],
         )
 
 
 def add_layer_norm(op: KernelContext) -> None:
-    """LayerNorm of the sum of inputs 0 and 1, of one shape; gamma and beta are inputs 2 and 3.
+    """LayerNorm of the sum of inputs 0 and 1, which have one shape.
 
-    Outputs: y, and the sum where it is declared.
+    Inputs 2 and 3 are gamma and beta. Outputs: y, then the sum if declared.
     """
     first, second, gamma, beta = (op.input(place) for place in range(4))
     shape = first.shape
-    (axis,) = op.axes((op.integer("begin_norm_axis", -1),), len(shape), "begin_norm_axis")
+    axis = op.axis("begin_norm_axis", len(shape), -1)
     outer, inner = shape[:axis], shape[axis:]
     for tensor, wanted in ((second, shape), (gamma, inner), (beta, inner)):
         op.expect_shape(tensor, wanted, first.dtype)
@@ -74,7 +74,7 @@ def add_layer_norm(op: KernelContext) -> None:
     if not count:
         op.fail(f"has nothing to normalise in {list(shape)}; use positive extents")
     with op.trace.nest(outer) as indices:
-        start = offset(op.trace, indices, row_major(shape)[:axis])
+        start = op.offset(indices, row_major(shape)[:axis])
 
         def load(place: Value) -> Value:
             return first.load(start + place) + second.load(start + place)

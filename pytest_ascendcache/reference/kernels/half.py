@@ -1,8 +1,8 @@
-"""float16 in 32-bit integer operations.
+"""Conversions between float16 and float32, written as 32-bit integer operations.
 
-Conversions between binary16 and binary32 are exact and branch-free, with subnormal numbers,
-infinities, NaN and ties to even. The hardware's half type is not used: below x86-64-v3 it becomes
-calls of helper functions that a bare object cannot resolve.
+They are exact and branch-free, and handle subnormal numbers, infinities, NaN and ties to even.
+LLVM's half type is not used: below x86-64-v3 it becomes calls of helper functions that a bare
+object cannot resolve.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ QUIET_NAN = 0x7E00
 
 
 def widen(half: Value) -> Value:
-    """The float of a half in the low 16 bits of a word."""
+    """The float32 value of the float16 in the low 16 bits of a word."""
     magnitude = (half & 0x7FFF) << 13
     normal = magnitude + (112 << 23)
-    # Twice the rebias carries exponent 31 to 255: infinity stays infinity, NaN stays NaN.
+    # Adding the bias twice turns exponent 31 into 255: infinity and NaN stay what they are.
     special = magnitude + (224 << 23)
     subnormal = ((magnitude + (113 << 23)).as_float() - 2.0**-14).bits()
     word = select(magnitude.below(0x0400 << 13), subnormal, normal)
@@ -25,15 +25,15 @@ def widen(half: Value) -> Value:
 
 
 def narrow(value: Value) -> Value:
-    """The half nearest to a float, ties to even, in the low 16 bits of a word.
+    """The float16 nearest to a float32, ties to even, in the low 16 bits of a word.
 
-    Every NaN becomes the same one: its sign and payload differ between machines.
+    Every NaN becomes the same NaN, because its sign and payload differ between machines.
     """
     bits = value.bits()
     magnitude = bits & 0x7FFFFFFF
     odd = (magnitude >> 13) & 1
     normal = (magnitude + (0xFFF - (112 << 23)) + odd) >> 13
-    # Adding 0.5 shifts the bits of a subnormal half to the end of the float, rounded.
+    # Adding 0.5 moves the bits of a subnormal half, rounded, to the end of the float.
     subnormal = (magnitude.as_float() + 0.5).bits() - (126 << 23)
     half = select(magnitude.below(113 << 23), subnormal, normal)
     half = select(magnitude.below(143 << 23), half, 0x7C00)
@@ -42,5 +42,5 @@ def narrow(value: Value) -> Value:
 
 
 def cut_to_11_bits(value: Value) -> Value:
-    """A float cut towards zero to the precision of float16, in the range of float32."""
+    """A float32 truncated towards zero to float16's precision; it keeps float32's range."""
     return (value.bits() & 0xFFFFE000).as_float()

@@ -1,19 +1,17 @@
-"""Offsets of tensor elements: strides, broadcasting, merging of loops.
+"""Offsets of tensor elements: strides, broadcasting and merging of loops.
 
-Shapes, strides and offsets count elements; tensors are stored row-major without gaps.
+Shapes, strides and offsets count elements. Tensors are stored row-major and without gaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_ascendcache.reference.kernels.trace import Trace, Value
-
 Strides = tuple[int, ...]
 
 
 def row_major(shape: Sequence[int]) -> Strides:
-    """Distance in elements between neighbours along each dimension."""
+    """The distance in elements between neighbours along each dimension."""
     strides = []
     step = 1
     for extent in reversed(shape):
@@ -23,7 +21,7 @@ def row_major(shape: Sequence[int]) -> Strides:
 
 
 def broadcast_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """numpy's common shape, or ``None`` where the shapes do not go together."""
+    """The shape that numpy broadcasts ``shapes`` to, or ``None`` if they are incompatible."""
     rank = max(map(len, shapes))
     result = []
     for extents in zip(*((1,) * (rank - len(each)) + tuple(each) for each in shapes), strict=True):
@@ -35,7 +33,7 @@ def broadcast_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def broadcast_strides(shape: Sequence[int], rank: int) -> Strides:
-    """Strides of a tensor seen with ``rank`` dimensions; 0 where it repeats."""
+    """Strides of a tensor broadcast to ``rank`` dimensions: 0 along dimensions that repeat it."""
     strides = (
         0 if extent == 1 else step for extent, step in zip(shape, row_major(shape), strict=True)
     )
@@ -43,9 +41,9 @@ def broadcast_strides(shape: Sequence[int], rank: int) -> Strides:
 
 
 def merge(extents: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], list[Strides]]:
-    """The same walk with as few loops as possible.
+    """Extents and strides that visit the same elements with as few loops as possible.
 
-    Neighbouring dimensions become one where every tensor runs through both with one step.
+    Two neighbouring dimensions become one if every tensor covers both with a single stride.
     Dimensions of extent 1 disappear.
     """
     merged: list[tuple[int, Strides]] = []
@@ -62,11 +60,3 @@ def merge(extents: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], l
         tuple(extent for extent, _ in merged),
         [tuple(steps[number] for _, steps in merged) for number in range(len(strides))],
     )
-
-
-def offset(trace: Trace, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
-    """``start`` plus the offset that the counters select."""
-    total = trace.index(start)
-    for index, step in zip(indices, strides, strict=True):
-        total = total + index * step
-    return total

@@ -1,8 +1,8 @@
-"""Rows as LLVM IR text.
+"""Prints rows as LLVM IR text.
 
-Text, because LLVM parses it in a fraction of the time that building it object by object takes.
-No instruction carries a fast-math flag, so nothing is contracted or reassociated and every
-optimisation level gives the same bits.
+LLVM parses text in a fraction of the time that building the same module object by object takes.
+No instruction carries a fast-math flag, so LLVM neither contracts nor reassociates anything, and
+every optimisation level gives the same bits.
 """
 
 from __future__ import annotations
@@ -18,23 +18,12 @@ _TYPES = {
     Type.FLOAT: "float",
     Type.POINTER: "ptr",
 }
+_ORDERS = ("lt", "le", "gt", "ge")
 _COMPARISONS = {
-    "flt": "fcmp olt",
-    "fle": "fcmp ole",
-    "fgt": "fcmp ogt",
-    "fge": "fcmp oge",
-    "feq": "fcmp oeq",
-    "slt": "icmp slt",
-    "sle": "icmp sle",
-    "sgt": "icmp sgt",
-    "sge": "icmp sge",
-    "seq": "icmp eq",
+    **{f"f{name}": f"fcmp o{name}" for name in (*_ORDERS, "eq")},
+    **{f"{kind}{name}": f"icmp s{name}" for kind in "si" for name in _ORDERS},
+    **dict.fromkeys(("seq", "ieq"), "icmp eq"),
     "ult": "icmp ult",
-    "ilt": "icmp slt",
-    "ile": "icmp sle",
-    "igt": "icmp sgt",
-    "ige": "icmp sge",
-    "ieq": "icmp eq",
 }
 _CASTS = {
     "bits": "bitcast float {0} to i32",
@@ -52,22 +41,23 @@ _CASTS = {
 
 
 class _Printer:
-    def __init__(self, row_lines: tuple[int, ...] | None) -> None:
+    """Collects the printed parts of one module; ``debug`` adds line numbers to instructions."""
+
+    def __init__(self, debug: bool) -> None:
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.metadata: list[str] = []
-        self._row_lines = row_lines
-        self._locations: dict[int, int] = {}
+        self._debug = debug
         self._block = "entry"
         self._suffix = ""
         self._auxiliary = 0
         # 0 is the identification, 1 to 5 describe the compile unit.
         self._next_node = 6
 
-    def row(self, number: int, row: Row) -> None:
-        """Print one row; it may take several instructions."""
-        if self._row_lines is not None:
-            self._suffix = f", !dbg !{self.location(self._row_lines[number])}"
+    def row(self, line: int, row: Row) -> None:
+        """Print the row of one line of the dump; it may take several instructions."""
+        if self._debug:
+            self._suffix = self.location(line)
         operands = [_operand(each) for each in row.operands]
         result = "" if row.result is None else f"%{row.result.name}"
         match row.operation:
@@ -92,7 +82,7 @@ class _Printer:
             case "variable":
                 assert row.result is not None
                 type = _TYPES[row.result.type]
-                # In the entry block: elsewhere every iteration would take new stack.
+                # In the entry block, because elsewhere every iteration would take new stack.
                 self.entry.append(f"  {result} = alloca {type}")
                 self._add(f"store {type} {operands[0]}, ptr {result}")
             case "set":
@@ -168,14 +158,12 @@ class _Printer:
         self._block = name
         self.lines.append(f"{name}:")
 
-    def location(self, line: int) -> int:
-        """Node of a line of the dump."""
-        if line not in self._locations:
-            self._locations[line] = self._node(f"!DILocation(line: {line}, column: 5, scope: !4)")
-        return self._locations[line]
+    def location(self, line: int) -> str:
+        """The suffix that attributes an instruction to a line of the dump."""
+        return f", !dbg !{self._node(f'!DILocation(line: {line}, column: 5, scope: !4)')}"
 
     def _unroll_node(self, count: int) -> int:
-        # Short loops would be unrolled unasked, and tuning decide nothing.
+        # LLVM would unroll short loops even if tuning does not ask for it.
         asked = f'count", i32 {count}' if count else 'disable"'
         hint = self._node(f'!{{!"llvm.loop.unroll.{asked}}}')
         own = self._next_node
@@ -193,20 +181,20 @@ def print_llvm(
     symbol: str,
     triple: str,
     identification: str,
-    function_line: int = 0,
-    row_lines: tuple[int, ...] | None = None,
+    function_line: int | None = None,
 ) -> str:
     """Print the kernel as a module.
 
-    ``identification`` ends up in the object's ``.comment`` section. With ``row_lines`` (one line
-    number of ``<symbol>.cce`` per row) the module carries a DWARF line table.
+    ``identification`` ends up in the object's ``.comment`` section. With ``function_line``, the
+    line of ``<symbol>.cce`` before that of the first row, the module carries a DWARF line table.
     """
-    printer = _Printer(row_lines)
-    for number, row in enumerate(trace.rows):
-        printer.row(number, row)
+    debug = function_line is not None
+    first = (function_line or 0) + 1
+    printer = _Printer(debug)
+    for line, row in enumerate(trace.rows, first):
+        printer.row(line, row)
     uses_reject = any(row.operation == "reject" for row in trace.rows)
-    debug = row_lines is not None
-    at_end = f", !dbg !{printer.location(row_lines[-1] + 1)}" if row_lines else ""
+    at_end = printer.location(first + len(trace.rows)) if debug else ""
     lines = [
         f'source_filename = "{symbol}.cce"',
         f'target triple = "{triple}"',
@@ -223,14 +211,17 @@ def print_llvm(
         "!llvm.ident = !{!0}",
         f'!0 = !{{!"{identification}"}}',
     ]
-    if debug:
+    if function_line is not None:
         lines += _debug_nodes(symbol, identification, function_line)
     return "\n".join([*lines, *printer.metadata, ""])
 
 
 def _debug_nodes(symbol: str, identification: str, function_line: int) -> list[str]:
-    """The unit must be named in ``llvm.dbg.cu``, or LLVM drops all debug information; the
-    directory is "." so that the object does not depend on where it was compiled."""
+    """The nodes that describe the compile unit and the function.
+
+    LLVM drops all debug information unless ``llvm.dbg.cu`` names the unit. The directory is "." so
+    that the object does not depend on where it was compiled.
+    """
     return [
         "!llvm.dbg.cu = !{!1}",
         "!llvm.module.flags = !{!3, !5}",

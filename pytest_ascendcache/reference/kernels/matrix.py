@@ -1,23 +1,17 @@
-"""Matrix products and convolution."""
+"""Matrix products."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pytest_ascendcache.reference.kernels.images import Image, Window, data_order, spatial
-from pytest_ascendcache.reference.kernels.layout import (
-    broadcast_shape,
-    broadcast_strides,
-    offset,
-    row_major,
-)
+from pytest_ascendcache.reference.kernels.layout import broadcast_shape, broadcast_strides
 from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.reductions import Sum
 from pytest_ascendcache.reference.kernels.registry import register
-from pytest_ascendcache.reference.kernels.trace import select
 
 
-def _reject_quantised(op: KernelContext) -> None:
+def reject_quantised(op: KernelContext) -> None:
+    """Fail if a product or convolution has quantised weights."""
     if op.optional_input(3) is not None:
         op.fail("has an offset_w input, which belongs to int8 weights; leave it out")
     if op.integer("offset_x", 0) != 0:
@@ -30,11 +24,14 @@ def _swapped(pair: Sequence[int], swap: bool) -> tuple[int, int]:
 
 
 def product(transpose_first: str, transpose_second: str) -> Callable[[KernelContext], None]:
-    """Matrix product over the last two dimensions, the others broadcast, bias per column."""
+    """The tracer of a matrix product: the last two dimensions, with an optional bias per column.
+
+    The other dimensions broadcast. The arguments name the attributes that transpose an input.
+    """
 
     def trace(op: KernelContext) -> None:
         first, second, bias = op.input(0), op.input(1), op.optional_input(2)
-        _reject_quantised(op)
+        reject_quantised(op)
         swap_first, swap_second = op.flag(transpose_first), op.flag(transpose_second)
         shapes = f"{list(first.shape)} and {list(second.shape)}"
         if min(len(first.shape), len(second.shape)) < 2:
@@ -58,8 +55,8 @@ def product(transpose_first: str, transpose_second: str) -> Callable[[KernelCont
         *second_batch, one, two = broadcast_strides(second.shape, rank)
         second_depth, by_column = _swapped((one, two), swap_second)
         with op.trace.nest(op.output().shape) as indices:
-            left = offset(op.trace, indices, (*first_batch, by_row, 0))
-            right = offset(op.trace, indices, (*second_batch, 0, by_column))
+            left = op.offset(indices, (*first_batch, by_row, 0))
+            right = op.offset(indices, (*second_batch, 0, by_column))
             total = Sum(op)
             with op.trace.nest((depth,)) as (inner,):
                 factor = first.load(left + inner * first_depth)
@@ -67,7 +64,7 @@ def product(transpose_first: str, transpose_second: str) -> Callable[[KernelCont
             result = total.get()
             if bias is not None:
                 result = result + bias.load(indices[-1])
-            op.output().store(offset(op.trace, indices, row_major(op.output().shape)), result)
+            op.output().store(op.offset(indices, op.output().strides), result)
 
     return trace
 
@@ -84,62 +81,3 @@ for _name, _flags in (
         inputs=(2, 4),
         two_implementations=True,
     )(product(*_flags))
-
-
-@register(
-    "Conv2D",
-    attributes=("strides", "pads", "dilations", "groups", "data_format", "offset_x"),
-    inputs=(2, 4),
-    two_implementations=True,
-)
-def convolution(op: KernelContext) -> None:
-    """Cross-correlation of an image with a filter, NCHW or NHWC.
-
-    ``strides`` and ``dilations`` follow the image's order, ``pads`` is top, bottom, left, right.
-    The filter is stored in its own format: NCHW (also for ND), NHWC or HWCN.
-    """
-    order = data_order(op)
-    bias = op.optional_input(2)
-    _reject_quantised(op)
-    op.expect_dtype_of_first(op.input(1))
-    filter_order = op.input(1).desc.format
-    if filter_order not in ("ND", "NCHW", "NHWC", "HWCN"):
-        op.fail(f"has the format {filter_order} for input 1; use NCHW, NHWC, HWCN or ND")
-    x = Image(op, op.input(0), order)
-    filters = Image(op, op.input(1), "NCHW" if filter_order == "ND" else filter_order)
-    pads = op.integers("pads", length=4)
-    window = Window(
-        (filters.extents["H"], filters.extents["W"]),
-        spatial(op, "strides", order),
-        (pads[0], pads[1], pads[2], pads[3]),
-        spatial(op, "dilations", order, (1, 1, 1, 1)),
-    )
-    groups, channels = op.integer("groups", 1), filters.extents["N"]
-    depth = filters.extents["C"]
-    if groups < 1 or channels % groups or depth * groups != x.extents["C"]:
-        op.fail(
-            f"has groups={groups}, {x.extents['C']} input channels, {channels} filters of depth "
-            f"{depth}; use a divisor of the filters and depth * groups input channels"
-        )
-    height, width = window.output(op, x)
-    made = {"N": x.extents["N"], "C": channels, "H": height, "W": width}
-    op.expect_shape(op.output(), [made[name] for name in order])
-    if bias is not None:
-        op.expect_shape(bias, (channels,))
-    y = Image(op, op.output(), order)
-    per_group = channels // groups
-    with op.trace.nest((made["N"], groups, per_group, height, width)) as (n, group, member, h, w):
-        channel = group * per_group + member
-        total = Sum(op)
-        with (
-            op.trace.nest((depth,)) as (c,),
-            window.taps(op.trace, x, (height, width), (h, w)) as (tap, place, inside),
-        ):
-            source = x.offset(n, group * depth + c, *place)
-            value = x.tensor.load(source if inside is None else select(inside, source, 0))
-            value = value if inside is None else select(inside, value, 0.0)
-            total.add(value * filters.tensor.load(filters.offset(channel, c, *tap)))
-        result = total.get()
-        if bias is not None:
-            result = result + bias.load(channel)
-        y.tensor.store(y.offset(n, channel, h, w), result)

@@ -1,4 +1,4 @@
-"""Operators that scale the elements of a row by what the row holds."""
+"""Operators that scale the elements of a row by statistics of the row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf, prod
 
 from pytest_ascendcache.reference.kernels import functions as f
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.operator import KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.reductions import Reduction, Sum
 from pytest_ascendcache.reference.kernels.registry import register
@@ -19,8 +19,7 @@ def _softmax_rows(op: KernelContext) -> Reduction:
     if rank == 0:
         op.fail("has a scalar input; give it at least 1 dimension")
     axes = op.axes(op.integers("axes", (-1,)), rank)
-    to_float = op.spec.attribute("half_to_float") is not None and op.flag("half_to_float")
-    op.expect_shape(target, source.shape, "float32" if to_float else source.dtype)
+    op.expect_shape(target, source.shape, "float32" if op.flag("half_to_float") else source.dtype)
     return Reduction(op, source, axes)
 
 
@@ -42,7 +41,7 @@ def _sum_of_powers(op: KernelContext, rows: Reduction, first: Value, largest: Va
 
 @register("SoftmaxV2", attributes=("axes", "half_to_float"), two_implementations=True)
 def softmax(op: KernelContext) -> None:
-    """e**(x - max) / sum of e**(x - max) along ``axes``, default the last one."""
+    """e**(x - max) / sum of e**(x - max) along ``axes``, by default the last one."""
     source, target = op.input(0), op.output()
     rows = _softmax_rows(op)
     with rows.rows() as (first, _):
@@ -59,7 +58,7 @@ def softmax(op: KernelContext) -> None:
 
 @register("LogSoftmaxV2", attributes=("axes",), two_implementations=True)
 def log_softmax(op: KernelContext) -> None:
-    """x - max - log(sum of e**(x - max)) along ``axes``, default the last one."""
+    """x - max - log(sum of e**(x - max)) along ``axes``, by default the last one."""
     source, target = op.input(0), op.output()
     rows = _softmax_rows(op)
     with rows.rows() as (first, _):
@@ -79,13 +78,13 @@ def log_softmax(op: KernelContext) -> None:
 def layer_norm(op: KernelContext) -> None:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta.
 
-    Mean and variance are taken over the dimensions from ``begin_norm_axis`` on; gamma and beta
-    have those from ``begin_params_axis`` on. Outputs: y, then mean and variance where declared.
+    Mean and variance are those of the dimensions from ``begin_norm_axis`` on; gamma and beta have
+    the dimensions from ``begin_params_axis`` on. Outputs: y, then mean and variance if declared.
     """
     x, gamma, beta = op.input(0), op.input(1), op.input(2)
     rank = len(x.shape)
-    (norm_axis,) = op.axes((op.integer("begin_norm_axis", 0),), rank, "begin_norm_axis")
-    (params_axis,) = op.axes((op.integer("begin_params_axis", 0),), rank, "begin_params_axis")
+    norm_axis = op.axis("begin_norm_axis", rank, 0)
+    params_axis = op.axis("begin_params_axis", rank, 0)
     epsilon = op.number("epsilon", 1e-7)
     for each in (gamma, beta):
         op.expect_shape(each, x.shape[params_axis:], x.dtype)
@@ -98,16 +97,14 @@ def layer_norm(op: KernelContext) -> None:
 
     trace, count = op.trace, prod(inner)
     with trace.nest(row_shape) as outer:
-        first = offset(trace, outer, row_major(x.shape)[:norm_axis])
-        row = offset(trace, outer, row_major(row_shape))
-        mean = average(op, x, first, count, lambda value: value)
-        variance = average(op, x, first, count, lambda value: (value - mean) * (value - mean))
-        shifted = variance + epsilon
-        root = 1.0 / shifted.square_root() if op.precise else f.rough_rsqrt(shifted)
+        first = op.offset(outer, x.strides[:norm_axis])
+        row = op.offset(outer, row_major(row_shape))
+        mean, variance = moments(op, x, first, count)
+        root = _inverse_root(op, variance + epsilon)
         with trace.nest(inner) as indices:
-            element = first + offset(trace, indices, row_major(inner))
+            element = first + op.offset(indices, row_major(inner))
             steps = broadcast_strides(gamma.shape, rank)
-            parameter = offset(trace, [*outer, *indices], steps)
+            parameter = op.offset([*outer, *indices], steps)
             normal = (x.load(element) - mean) * root
             result = normal * gamma.load(parameter) + beta.load(parameter)
             op.output().store(element, result)
@@ -118,18 +115,18 @@ def layer_norm(op: KernelContext) -> None:
 def normalise(
     op: KernelContext, load: Callable[[Value], Value], count: int, epsilon: float
 ) -> tuple[Value, Value]:
-    """Mean and 1 / sqrt(variance + epsilon) of the ``count`` elements that ``load`` gives."""
-    sums: list[Value] = []
-    for number in range(2):
-        total = Sum(op)
-        with op.trace.nest((count,)) as (place,):
-            value = load(place) if not number else load(place) - sums[0]
-            total.add(value * value if number else value)
-        share = total.get() / float(count) if op.precise else total.get() * (1.0 / count)
-        sums.append(share)
-    shifted = sums[1] + epsilon
-    root = 1.0 / shifted.square_root() if op.precise else f.rough_rsqrt(shifted)
-    return sums[0], root
+    """Mean and 1 / sqrt(variance + epsilon) of the ``count`` elements that ``load`` returns."""
+    mean = average(op, count, load)
+
+    def squared(place: Value) -> Value:
+        value = load(place) - mean
+        return value * value
+
+    return mean, _inverse_root(op, average(op, count, squared) + epsilon)
+
+
+def _inverse_root(op: KernelContext, x: Value) -> Value:
+    return 1.0 / x.square_root() if op.precise else f.rough_rsqrt(x)
 
 
 @register(
@@ -138,8 +135,10 @@ def normalise(
     inputs=(5, 5),
 )
 def batch_norm(op: KernelContext) -> None:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset for each channel (dimension 1);
-    inputs 1 to 4 are scale, offset, mean and variance. Inference alone."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset for each channel (dimension 1).
+
+    Inputs 1 to 4 are scale, offset, mean and variance. Only inference is supported.
+    """
     x = op.input(0)
     if op.flag("is_training"):
         op.fail("has is_training true; only inference is compiled here, so set it to false")
@@ -156,13 +155,23 @@ def batch_norm(op: KernelContext) -> None:
         return (x - mean) / (variance + epsilon).square_root() * scale + shift
 
     along = tuple(int(dimension == 1) for dimension in range(len(x.shape)))
-    op.walk(x.shape, [row_major(x.shape), along, along, along, along], formula)
+    op.walk(x.shape, [x.strides, along, along, along, along], formula)
 
 
-def average(
-    op: KernelContext, x: Tensor, first: Value, count: int, term: Callable[[Value], Value]
-) -> Value:
+def moments(op: KernelContext, x: Tensor, first: Value, count: int) -> tuple[Value, Value]:
+    """Mean and variance of ``count`` elements of ``x`` from the offset ``first`` on."""
+    mean = average(op, count, lambda place: x.load(first + place))
+
+    def squared(place: Value) -> Value:
+        value = x.load(first + place)
+        return (value - mean) * (value - mean)
+
+    return mean, average(op, count, squared)
+
+
+def average(op: KernelContext, count: int, term: Callable[[Value], Value]) -> Value:
+    """The mean of ``term(place)`` for the places from 0 to ``count``."""
     total = Sum(op)
-    with op.trace.nest((count,)) as (index,):
-        total.add(term(x.load(first + index)))
-    return total.get() / float(count) if op.precise else total.get() * (1.0 / count)
+    with op.trace.nest((count,)) as (place,):
+        total.add(term(place))
+    return total.mean(count)

@@ -1,7 +1,7 @@
-"""Target machines and ELF objects: LLVM IR text in, bytes out.
+"""Compiles LLVM IR text to ELF objects for the target machines.
 
-The CPU is pinned per SoC and architecture. The host's own CPU is never used: the same request
-must give the same bytes on every machine.
+The CPU is pinned per SoC and architecture. The host's CPU does not matter, because the same
+request must give the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def soc(name: str) -> Soc:
-    """The table's entry.
+    """The entry of :data:`SOCS`.
 
     Raises:
-        UnsupportedSoc: for a name that is not in it.
+        UnsupportedSoc: the table has no such name.
     """
     if name not in SOCS:
         raise UnsupportedSoc(
@@ -76,10 +76,10 @@ def machine_architecture() -> str:
 
 
 def resolve_architecture(name: str) -> str:
-    """The architecture asked for; "" is this machine's.
+    """The architecture called ``name``, which may be an alias; "" is this machine's.
 
     Raises:
-        UnsupportedSoc: for anything but x86_64 and aarch64.
+        UnsupportedSoc: it is neither x86_64 nor aarch64.
     """
     resolved = _ALIASES.get(name, name) or machine_architecture()
     if resolved not in ARCHITECTURES:
@@ -97,7 +97,7 @@ def triple(architecture: str) -> str:
 
 @cache
 def compiler_version() -> str:
-    """Versions that decide the bytes, e.g. ``LLVM 22.1.0, llvmlite 0.50.0``."""
+    """The versions that decide the bytes, e.g. ``LLVM 22.1.0, llvmlite 0.50.0``."""
     import llvmlite
     from llvmlite import binding
 
@@ -132,7 +132,7 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
     """Compile a module to a relocatable ELF object.
 
     Raises:
-        KernelError: where LLVM refuses the module: a mistake in an operator definition.
+        KernelError: LLVM rejects the module, which is a mistake in an operator definition.
     """
     from llvmlite import binding
 
@@ -150,7 +150,7 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
 def _optimise(module: Any, machine: Any) -> None:
     """Keep values in registers, and unroll the loops that ask for it.
 
-    The whole of O2 makes a compile three times as long, for loops that run once.
+    All of O2 would make a compile three times as long, for loops that run once.
     """
     from llvmlite import binding
 

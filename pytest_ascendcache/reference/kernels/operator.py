@@ -1,4 +1,4 @@
-"""What an operator definition is, and what it sees while its kernel is traced."""
+"""Operator definitions, and the context in which they are traced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pytest_ascendcache.reference.kernels.layout import (
     broadcast_shape,
     broadcast_strides,
     merge,
-    offset,
     row_major,
 )
 from pytest_ascendcache.reference.kernels.trace import Trace, Type, Value, select
@@ -24,22 +23,24 @@ FLOATS = ("float16", "float32")
 NUMBERS = (*FLOATS, "int32")
 STORABLE = (*NUMBERS, "int8", "uint8", "bool")
 WIDE = ("int64",)
-"""Element types of 64 bits, which only operators that name them have."""
+"""Element types of 64 bits. An operator supports them only if its definition names them."""
 MOVABLE = (*STORABLE, *WIDE)
-"""Element types whose bits can be put elsewhere."""
+"""Element types that an operator can copy without knowing their meaning."""
 
 
 @dataclass(frozen=True)
 class OperatorDefinition:
     """How one operator type becomes a kernel.
 
-    ``trace`` computes the outputs of a :class:`KernelContext`. ``dtypes`` are the element types
-    that inputs may have, ``attributes`` the names the type knows (names that start with an
-    underscore are the graph engine's own and always accepted). ``inputs`` and ``outputs`` are the
-    lowest and highest number of tensors, ``constant_inputs`` the positions of integer lists that
-    only the compiler reads. ``two_implementations`` says that CANN's ``all_ops_impl_mode.ini``
-    lists both high_precision and high_performance for the type. ``epilogue`` is applied to every
-    element before it is stored: what a fused activation does.
+    * ``trace`` computes the outputs of a :class:`KernelContext`.
+    * ``dtypes`` are the element types that inputs may have.
+    * ``attributes`` are the names of the attributes the type takes. Names that start with an
+      underscore belong to the graph engine and are always accepted.
+    * ``inputs`` and ``outputs`` are the lowest and highest number of tensors.
+    * ``constant_inputs`` are the positions of integer lists that only the compiler reads.
+    * ``two_implementations``: CANN's ``all_ops_impl_mode.ini`` lists both high_precision and
+      high_performance for the type.
+    * ``epilogue`` maps every element before it is stored; a fused activation is one.
     """
 
     type: str
@@ -59,23 +60,26 @@ class Tensor:
     def __init__(self, trace: Trace, desc: TensorDesc, role: str, pointer: Value) -> None:
         self.desc = desc
         self.shape = desc.shape
+        self.strides = row_major(desc.shape)
         self.role = role
-        """How messages name it, e.g. ``input 0``."""
+        """The tensor's name in error messages, e.g. ``input 0``."""
         self.dtype = desc.dtype.name
         self.bits = desc.dtype.bits
         self.pointer = pointer
         self.epilogue: Callable[[Value], Value] | None = None
-        """What is done to a value before it is stored."""
+        """Maps a value before it is stored."""
         self._trace = trace
 
     @property
     def is_float(self) -> bool:
-        """Whether elements are loaded and stored as floats; otherwise as signed words, those of 64
-        bits as indices."""
+        """Whether elements are loaded and stored as floats.
+
+        Integers are loaded and stored as signed words, 64-bit integers as indices.
+        """
         return self.dtype in FLOATS
 
     def load(self, index: Value) -> Value:
-        """The element as a float, or as a word or an index for the integer types."""
+        """The element as a float, a word or an index; see :attr:`is_float`."""
         word = self.load_bits(index)
         if self.dtype == "float16":
             return widen(word)
@@ -84,9 +88,9 @@ class Tensor:
         return (word << 24).shift_signed(24) if self.dtype == "int8" else word
 
     def store(self, index: Value, value: Value) -> None:
-        """Round a float, or cut a word, to the element type and write it.
+        """Round a float, or truncate a word, to the element type and write it.
 
-        Every NaN is written as the same one: its sign and payload differ between machines.
+        Every NaN is written as the same NaN, because its sign and payload differ between machines.
         """
         value = value if self.epilogue is None else self.epilogue(value)
         if self.dtype == "float16":
@@ -108,10 +112,10 @@ class Tensor:
 
 
 class KernelContext:
-    """One kernel in the making: tensors, attributes, and the trace to append to.
+    """What an operator definition sees: tensors, attributes, and the trace it appends to.
 
-    ``inputs`` follows the operator's own order with ``None`` for an absent optional input; the
-    kernel takes the pointers of the present inputs, then those of the outputs.
+    ``inputs`` has the operator's order, with ``None`` for an optional input that is not connected.
+    The kernel takes the pointers of the connected inputs, then those of the outputs.
     """
 
     def __init__(
@@ -153,71 +157,86 @@ class KernelContext:
                 each.epilogue = partial(definition.epilogue, self)
 
     def input(self, position: int) -> Tensor:
-        """A required input."""
+        """A required input. Fails if it is not connected."""
         tensor = self.optional_input(position)
         if tensor is None:
             self.fail(f"lacks its input {position}; connect it")
         return tensor
 
     def optional_input(self, position: int) -> Tensor | None:
-        """An input, or ``None`` where it is not connected."""
+        """An input, or ``None`` if it is not connected."""
         return self.inputs[position] if position < len(self.inputs) else None
 
-    def output(self, position: int = 0) -> Tensor:
-        """An output."""
-        return self.outputs[position]
+    def output(self) -> Tensor:
+        """The first output."""
+        return self.outputs[0]
 
     def fail(self, why: str) -> NoReturn:
         """Raise :class:`UnsupportedOperator` with "operator <type> <why>."."""
         raise UnsupportedOperator(f"operator {self.spec.type} {why}.")
 
     def elementwise(self, formula: Callable[..., Value]) -> None:
-        """Compute output 0 as ``formula(*elements)``, one element of each input.
+        """Like :meth:`broadcast`, with one element type for all inputs and the output."""
+        for position in range(1, len(self.inputs)):
+            self.expect_dtype_of_first(self.input(position))
+        self.broadcast(formula, self.input(0).dtype)
 
-        Inputs broadcast as in numpy; all tensors have one element type.
+    def broadcast(self, formula: Callable[..., Value], dtype: str) -> None:
+        """Compute output 0, of type ``dtype``, as ``formula(*elements)``, one for each input.
+
+        Inputs broadcast as in numpy.
         """
         inputs = [self.input(position) for position in range(len(self.inputs))]
-        shape = broadcast_shape([each.shape for each in inputs])
+        shape = self.common_shape(inputs)
+        self.expect_shape(self.output(), shape, dtype)
+        self.walk(shape, [broadcast_strides(each.shape, len(shape)) for each in inputs], formula)
+
+    def common_shape(self, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+        """The shape that tensors broadcast to. Fails if they are incompatible."""
+        shape = broadcast_shape([each.shape for each in tensors])
         if shape is None:
-            shapes = " and ".join(str(list(each.shape)) for each in inputs)
+            shapes = " and ".join(str(list(each.shape)) for each in tensors)
             self.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
-        for each in inputs[1:]:
-            self.expect_dtype_of_first(each)
-        self.expect_shape(self.output(), shape, inputs[0].dtype)
-        strides = [broadcast_strides(each.shape, len(shape)) for each in inputs]
-        self.walk(shape, strides, formula)
+        return shape
 
     def walk(
         self, shape: Sequence[int], strides: Sequence[Strides], formula: Callable[..., Value]
     ) -> None:
-        """Fill output 0 of this shape with ``formula`` of the inputs, read by ``strides``."""
-        own = row_major(shape)
-        extents, (to, *of) = merge(shape, own, *strides)
+        """Fill output 0, which has ``shape``, with ``formula(*elements)``.
+
+        Each input is read with its element of ``strides``.
+        """
+        extents, (to, *of) = merge(shape, row_major(shape), *strides)
         with self.trace.nest(extents) as indices:
             elements = [
-                self.input(position).load(offset(self.trace, indices, steps))
+                self.input(position).load(self.offset(indices, steps))
                 for position, steps in enumerate(of)
             ]
-            self.output().store(offset(self.trace, indices, to), formula(*elements))
+            self.output().store(self.offset(indices, to), formula(*elements))
+
+    def offset(self, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
+        """``start`` plus the offset of the element that the loop counters ``indices`` select."""
+        total = self.trace.index(start)
+        for index, step in zip(indices, strides, strict=True):
+            total = total + index * step
+        return total
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""
-        value = self.spec.attribute(name)
-        if value is None:
-            return default
+        value = self._attribute(name, default, "a bool")
         if not isinstance(value, bool):
             self._bad_attribute(name, value, "a bool")
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An int attribute; required without a default."""
+        """An int attribute, required if there is no default."""
         value = self._attribute(name, default, "an int")
         if isinstance(value, bool) or not isinstance(value, int):
             self._bad_attribute(name, value, "an int")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A float attribute; required without a default."""
+        """A float attribute, required if there is no default."""
         value = self._attribute(name, default, "a float")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self._bad_attribute(name, value, "a float")
@@ -226,7 +245,7 @@ class KernelContext:
         return float(value)
 
     def text(self, name: str, default: str, allowed: Sequence[str]) -> str:
-        """A string attribute with one of the allowed values."""
+        """A string attribute: one of ``allowed``, or ``default`` if the operator lacks it."""
         value = self.spec.attribute(name)
         if value is None:
             return default
@@ -237,8 +256,10 @@ class KernelContext:
     def integers(
         self, name: str, default: tuple[int, ...] | None = None, length: int | None = None
     ) -> tuple[int, ...]:
-        """A list_int attribute, of that length where one is given; a single int stands for a
-        list of one."""
+        """A list_int attribute, of ``length`` elements if given.
+
+        A single int counts as a list of one element.
+        """
         kind = "a list_int" if length is None else f"a list_int of {length} elements"
         value = self._attribute(name, default, kind)
         items = value if isinstance(value, tuple) else (value,)
@@ -248,22 +269,23 @@ class KernelContext:
         return tuple(whole)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """A required list_float attribute of finite numbers; a single one stands for a list of
-        one."""
+        """A required list_float attribute of finite numbers; see :meth:`integers`."""
         value = self._attribute(name, None, "a list_float")
         items = value if isinstance(value, tuple) else (value,)
-        found = tuple(
+        numbers = tuple(
             float(each)
             for each in items
             if isinstance(each, (int, float)) and not isinstance(each, bool)
         )
-        if len(found) != len(items) or not all(abs(each) <= 3.4e38 for each in found):
+        if len(numbers) != len(items) or not all(abs(each) <= 3.4e38 for each in numbers):
             self._bad_attribute(name, value, "a list_float of finite numbers")
-        return found
+        return numbers
 
     def constant_integers(self, position: int, name: str) -> tuple[int, ...] | None:
-        """The list that CANN passes either as the constant input ``position`` or as the
-        attribute ``name``; ``None`` where neither is given."""
+        """The attribute ``name``, else the constant input ``position``, else ``None``.
+
+        CANN passes such a list either way.
+        """
         if self.spec.attribute(name) is not None:
             return self.integers(name)
         if self.optional_input(position) is None:
@@ -276,18 +298,25 @@ class KernelContext:
             )
         return tuple(int(each) for each in desc.const_value)
 
-    def axes(self, given: Sequence[int], rank: int, name: str = "axes") -> tuple[int, ...]:
-        """Axes counted from the front, sorted, each once."""
-        for axis in given:
+    def axes(self, axes: Sequence[int], rank: int, name: str = "axes") -> tuple[int, ...]:
+        """``axes`` counted from the front, sorted, without duplicates.
+
+        Fails with the attribute's ``name`` for an axis that a tensor of this rank does not have.
+        """
+        for axis in axes:
             if not -rank <= axis < rank:
                 self.fail(
-                    f"has {name} {list(given)}, but input 0 has {rank} dimensions; "
+                    f"has {name} {list(axes)}, but input 0 has {rank} dimensions; "
                     f"use axes from {-rank} to {rank - 1}"
                 )
-        return tuple(sorted({axis % rank for axis in given}))
+        return tuple(sorted({axis % rank for axis in axes}))
+
+    def axis(self, name: str, rank: int, default: int | None = None) -> int:
+        """An int attribute that names one axis, counted from the front."""
+        return self.axes((self.integer(name, default),), rank, name)[0]
 
     def expect_shape(self, tensor: Tensor, shape: Sequence[int], dtype: str | None = None) -> None:
-        """Check an inferred shape, and element type where given, against the declared one."""
+        """Fail unless the tensor declares this shape and, if given, this element type."""
         if tensor.shape != tuple(shape):
             self.fail(
                 f"declares shape {list(tensor.shape)} for {tensor.role}, "
@@ -297,7 +326,7 @@ class KernelContext:
             self.fail(f"declares {tensor.dtype} for {tensor.role}; declare {dtype}")
 
     def expect_dtype_of_first(self, tensor: Tensor) -> None:
-        """Check that an input has the element type of input 0."""
+        """Fail unless an input has the element type of input 0."""
         if tensor.dtype != self.input(0).dtype:
             self.fail(
                 f"has {self.input(0).dtype} for input 0 and {tensor.dtype} for {tensor.role}; "

@@ -8,21 +8,22 @@ from math import inf, prod
 
 from pytest_ascendcache.reference.kernels import functions as f
 from pytest_ascendcache.reference.kernels.half import cut_to_11_bits
-from pytest_ascendcache.reference.kernels.layout import merge, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import merge, row_major
 from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
 
 _BLOCK = 16
-"""Elements a high_performance sum adds up with the precision of float16."""
+"""Elements that a high_performance sum adds up with the precision of float16."""
 
 
 class Sum:
     """A running sum of floats.
 
     High precision: float32 with Kahan's compensation. High performance: blocks of 16 elements,
-    cut to 11 bits after every step, are added up in float32. A sum with 11 bits alone would stop
-    growing at 2048 times its elements, and one in float16 would overflow before a mean does.
+    each truncated to 11 bits after every step, are added up in float32. A sum that had only 11
+    bits would stop growing at 2048 times its elements, and one in float16 would overflow before a
+    mean does.
     """
 
     def __init__(self, op: KernelContext) -> None:
@@ -35,7 +36,7 @@ class Sum:
             self._added = op.trace.variable(0, Type.WORD)
 
     def add(self, value: Value) -> None:
-        """Append one element."""
+        """Add one element."""
         total = self._total.get()
         if not self._precise:
             block = cut_to_11_bits(self._block.get() + value)
@@ -48,7 +49,7 @@ class Sum:
         corrected = value - self._compensation.get()
         result = total + corrected
         lost = (result - total) - corrected
-        # An infinite sum has no remainder; infinity minus infinity would make it NaN.
+        # An infinite sum has no remainder: infinity minus infinity is NaN.
         self._compensation.set(select(lost.absolute() < inf, lost, 0.0))
         self._total.set(result)
 
@@ -57,17 +58,21 @@ class Sum:
         total = self._total.get()
         return total if self._precise else total + self._block.get()
 
+    def mean(self, count: int) -> Value:
+        """The sum so far divided by ``count``."""
+        total = self.get()
+        return total / float(count) if self._precise else total * (1.0 / count)
+
 
 class Reduction:
-    """The walk of a tensor: kept dimensions outside, reduced dimensions inside."""
+    """Nested loops over a tensor: kept dimensions outside, reduced dimensions inside."""
 
     def __init__(self, op: KernelContext, tensor: Tensor, axes: tuple[int, ...]) -> None:
-        self._trace = op.trace
-        shape = tensor.shape
-        strides = row_major(shape)
+        self._op = op
+        shape, strides = tensor.shape, tensor.strides
         kept = [axis for axis in range(len(shape)) if axis not in axes]
         self.count = prod(shape[axis] for axis in axes)
-        """Elements combined into one."""
+        """How many elements are combined into one."""
         kept_shape = tuple(shape[axis] for axis in kept)
         self._outer, (self._outer_strides, self._row_strides) = merge(
             kept_shape, tuple(strides[axis] for axis in kept), row_major(kept_shape)
@@ -78,18 +83,16 @@ class Reduction:
 
     @contextmanager
     def rows(self) -> Iterator[tuple[Value, Value]]:
-        """Loop over the results; yields the offset of the first element and of the result."""
-        with self._trace.nest(self._outer) as indices:
-            yield (
-                offset(self._trace, indices, self._outer_strides),
-                offset(self._trace, indices, self._row_strides),
-            )
+        """Loop over the results; yields the offsets of the first element and of the result."""
+        with self._op.trace.nest(self._outer) as indices:
+            first = self._op.offset(indices, self._outer_strides)
+            yield first, self._op.offset(indices, self._row_strides)
 
     @contextmanager
     def elements(self, first: Value) -> Iterator[Value]:
-        """Loop over the elements of one row; yields their offset."""
-        with self._trace.nest(self._inner) as indices:
-            yield first + offset(self._trace, indices, self._inner_strides)
+        """Loop over the elements of the row that starts at ``first``; yields their offsets."""
+        with self._op.trace.nest(self._inner) as indices:
+            yield first + self._op.offset(indices, self._inner_strides)
 
 
 def _reduced(op: KernelContext) -> Reduction:
@@ -105,7 +108,7 @@ def _reduced(op: KernelContext) -> Reduction:
 
 
 def _sum(op: KernelContext) -> None:
-    """Sum along ``axes``: the constant input 1, or the attribute; all axes without either."""
+    """The sum along ``axes``, which is the constant input 1 or the attribute; default all axes."""
     source, target = op.input(0), op.output()
     reduction = _reduced(op)
     with reduction.rows() as (first, row):
@@ -130,15 +133,14 @@ def _mean(op: KernelContext) -> None:
         total = Sum(op)
         with reduction.elements(first) as element:
             total.add(source.load(element))
-        if op.precise:
-            target.store(row, total.get() / float(reduction.count))
-        else:
-            target.store(row, total.get() * (1.0 / reduction.count))
+        target.store(row, total.mean(reduction.count))
 
 
 def _extreme(
     floats: Callable[[Value, Value], Value], is_maximum: bool
 ) -> Callable[[KernelContext], None]:
+    """The tracer of a maximum or minimum along ``axes``; ``floats`` is that of two floats."""
+
     def trace(op: KernelContext) -> None:
         source, target = op.input(0), op.output()
         reduction = _reduced(op)

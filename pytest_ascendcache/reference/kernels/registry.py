@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
-from pytest_ascendcache.reference.kernels.operator import (
-    FLOATS,
-    KernelContext,
-    OperatorDefinition,
-)
-from pytest_ascendcache.reference.kernels.trace import Value
+from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
 
 _DEFINITIONS: dict[str, OperatorDefinition] = {}
 _FUSED: dict[str, OperatorDefinition] = {}
@@ -20,77 +16,52 @@ _FUSED: dict[str, OperatorDefinition] = {}
 Tracer = Callable[[KernelContext], None]
 
 
-def register(
-    type_name: str,
-    *,
-    dtypes: tuple[str, ...] = FLOATS,
-    attributes: tuple[str, ...] = (),
-    inputs: tuple[int, int] = (1, 1),
-    outputs: tuple[int, int] = (1, 1),
-    constant_inputs: tuple[int, ...] = (),
-    two_implementations: bool = False,
-) -> Callable[[Tracer], Tracer]:
+def register(type_name: str, **fields: Any) -> Callable[[Tracer], Tracer]:
     """Define, or redefine, an operator type for this process.
 
-    The arguments are the fields of :class:`OperatorDefinition`; the decorated function is its
-    ``trace`` and is returned unchanged.
+    ``fields`` are those of :class:`OperatorDefinition`; the decorated function is its ``trace`` and
+    is returned unchanged.
     """
 
     def decorate(trace: Tracer) -> Tracer:
-        _DEFINITIONS[type_name] = OperatorDefinition(
-            type=type_name,
-            trace=trace,
-            dtypes=dtypes,
-            attributes=attributes,
-            inputs=inputs,
-            outputs=outputs,
-            constant_inputs=constant_inputs,
-            two_implementations=two_implementations,
-        )
+        _DEFINITIONS[type_name] = OperatorDefinition(type_name, trace, **fields)
         return trace
 
     return decorate
 
 
 def register_fused(
-    type_name: str,
-    first: OperatorDefinition,
-    last: OperatorDefinition,
-    epilogue: Callable[[KernelContext, Value], Value] | None = None,
-    *,
-    trace: Tracer | None = None,
-    inputs: tuple[int, int] | None = None,
-    outputs: tuple[int, int] | None = None,
+    type_name: str, first: OperatorDefinition, last: OperatorDefinition, **fields: Any
 ) -> None:
-    """Define a type that does the work of two: the first one's with ``epilogue`` on what it
-    stores, or a ``trace`` of its own."""
+    """Define a type that does the work of two.
+
+    It is the first type with the attributes of both; ``fields`` replace further fields of its
+    :class:`OperatorDefinition`, such as the ``epilogue`` that does the work of the last type.
+    """
     _FUSED[type_name] = replace(
         first,
         type=type_name,
-        trace=trace or first.trace,
         dtypes=tuple(each for each in first.dtypes if each in last.dtypes),
         attributes=(*first.attributes, *last.attributes),
-        inputs=inputs or first.inputs,
-        outputs=outputs or first.outputs,
         two_implementations=first.two_implementations or last.two_implementations,
-        epilogue=epilogue,
+        **fields,
     )
 
 
 def operator_types() -> tuple[str, ...]:
-    """Every registered operator type, sorted; fused ones are not among them."""
+    """Every registered operator type, sorted, without the fused ones."""
     return tuple(sorted(_DEFINITIONS))
 
 
 def definition(type_name: str) -> OperatorDefinition:
-    """The definition of a type.
+    """The definition of a type, fused or not.
 
     Raises:
-        UnsupportedOperator: where there is none.
+        UnsupportedOperator: the type is not registered.
     """
-    found = _DEFINITIONS.get(type_name) or _FUSED.get(type_name)
-    if found is None:
+    known = _DEFINITIONS.get(type_name) or _FUSED.get(type_name)
+    if known is None:
         close = get_close_matches(type_name, _DEFINITIONS, 3, 0.5)
         instead = " or ".join(close) or f"one of {', '.join(operator_types())}"
         raise UnsupportedOperator(f"operator type {type_name!r} has no kernel here; use {instead}.")
-    return found
+    return known

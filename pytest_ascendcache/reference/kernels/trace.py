@@ -1,7 +1,7 @@
-"""Tracing of operator definitions into three-address rows.
+"""Traces operator definitions into three-address rows.
 
-An operator definition is ordinary Python that computes with :class:`Value` objects. Nothing is
-computed while it runs: every operation appends one :class:`Row`. The printers turn the rows into
+An operator definition is ordinary Python that computes with :class:`Value` objects. It computes
+nothing while it runs: every operation appends one :class:`Row`. The printers turn the rows into
 C text (``c_text``) and LLVM IR (``llvm_ir``); one row is one line of C.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 _PACKAGE = __name__.partition(".")[0]
 _DIRECTORY = __name__.rpartition(".")[0]
-# Rows belong to the definition that asked for them, not to the machinery underneath.
+# A row is attributed to the line of the operator definition, not to these modules underneath it.
 _MACHINERY = frozenset(
     [
         "contextlib",
@@ -29,33 +29,59 @@ _ENTRANCE = f"{_DIRECTORY}.compiler"
 
 
 class Type(Enum):
-    """Type of a traced value; the member's value prefixes its name in the printed text."""
+    """Type of a traced value. The member's value prefixes the value's name in the printed text."""
 
     BOOL = "b"
     WORD = "w"
-    """32 bits, without a sign of their own; the operations decide."""
+    """32 bits. Each operation decides whether it takes them as signed."""
     INDEX = "i"
-    """64-bit signed offset, loop counter or element."""
+    """64 bits, signed: an offset, a loop counter or an element."""
     FLOAT = "f"
     """IEEE binary32."""
     POINTER = "p"
 
     prefix: str
-    __hash__ = object.__hash__  # as fast as members are found by identity
+    __hash__ = object.__hash__  # faster than Enum's own, which hashes the name
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
 
 class Place(NamedTuple):
-    """Python file (relative to the package, or a bare name outside of it) and line."""
+    """A line of a Python file, which is relative to the package, or a bare name outside of it."""
 
     file: str
     line: int
 
 
+def _binary(name: str, swap: bool = False) -> Callable[[Value, Value | float], Value]:
+    """A method that appends the operation ``name`` of a value and another one.
+
+    With ``swap`` the other one is the left operand.
+    """
+
+    def method(self: Value, other: Value | float) -> Value:
+        right = self.trace.operand(other, self.type)
+        operands = (right, self) if swap else (self, right)
+        prefix = "f" if self.type is Type.FLOAT else ""
+        return self.trace.emit(prefix + name, self.type, operands)
+
+    return method
+
+
+def _comparison(name: str) -> Callable[[Value, Value | float], Value]:
+    """A method that compares a value with another one, both signed; false if one is NaN."""
+
+    def method(self: Value, other: Value | float) -> Value:
+        prefix = {Type.FLOAT: "f", Type.INDEX: "i"}.get(self.type, "s")
+        operands = (self, self.trace.operand(other, self.type))
+        return self.trace.emit(prefix + name, Type.BOOL, operands)
+
+    return method
+
+
 class Value:
-    """Result of a row, or a constant. Python numbers mix freely with values."""
+    """The result of a row, or a constant. Python numbers mix freely with values."""
 
     __slots__ = ("constant", "name", "trace", "type")
 
@@ -68,84 +94,36 @@ class Value:
         self.name = "" if constant is not None else f"{type.prefix}{number}"
         """Name in the printed text, e.g. ``f12``."""
 
-    def _binary(self, name: str, other: Value | float, swap: bool = False) -> Value:
-        right = self.trace.operand(other, self.type)
-        operands = (right, self) if swap else (self, right)
-        prefix = "f" if self.type is Type.FLOAT else ""
-        return self.trace.emit(prefix + name, self.type, operands)
-
-    def _compare(self, name: str, other: Value | float) -> Value:
-        prefix = {Type.FLOAT: "f", Type.INDEX: "i"}.get(self.type, "s")
-        operands = (self, self.trace.operand(other, self.type))
-        return self.trace.emit(prefix + name, Type.BOOL, operands)
-
-    def __add__(self, other: Value | float) -> Value:
-        return self._binary("add", other)
-
-    def __radd__(self, other: float) -> Value:
-        return self._binary("add", other, swap=True)
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: float) -> Value:
-        return self._binary("sub", other, swap=True)
-
-    def __mul__(self, other: Value | float) -> Value:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: float) -> Value:
-        return self._binary("mul", other, swap=True)
-
-    def __truediv__(self, other: Value | float) -> Value:
-        return self._binary("div", other)
-
-    def __rtruediv__(self, other: float) -> Value:
-        return self._binary("div", other, swap=True)
+    __add__ = _binary("add")
+    __radd__ = _binary("add", swap=True)
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("sub", swap=True)
+    __mul__ = _binary("mul")
+    __rmul__ = _binary("mul", swap=True)
+    __truediv__ = _binary("div")
+    __rtruediv__ = _binary("div", swap=True)
+    __and__ = _binary("and")
+    __or__ = _binary("or")
+    __xor__ = _binary("xor")
+    __lshift__ = _binary("shl")
+    __rshift__ = _binary("lshr")
+    """Right shift of the unsigned word."""
+    shift_signed = _binary("ashr")
+    """Right shift that repeats the sign bit."""
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
+    equals = _comparison("eq")
+    """Equality. (``==`` keeps Python's meaning.)"""
 
     def __neg__(self) -> Value:
         if self.type is Type.FLOAT:
             return self.trace.emit("fneg", Type.FLOAT, (self,))
         return 0 - self
 
-    def __and__(self, other: Value | int) -> Value:
-        return self._binary("and", other)
-
-    def __or__(self, other: Value | int) -> Value:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Value | int) -> Value:
-        return self._binary("xor", other)
-
-    def __lshift__(self, other: int) -> Value:
-        return self._binary("shl", other)
-
-    def __rshift__(self, other: int) -> Value:
-        """Shift of the unsigned word."""
-        return self._binary("lshr", other)
-
-    def shift_signed(self, other: int) -> Value:
-        """Right shift that repeats the sign bit."""
-        return self._binary("ashr", other)
-
-    def __lt__(self, other: Value | float) -> Value:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Value | float) -> Value:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Value | float) -> Value:
-        return self._compare("gt", other)
-
-    def __ge__(self, other: Value | float) -> Value:
-        return self._compare("ge", other)
-
-    def equals(self, other: Value | float) -> Value:
-        """Equality; false where one side is NaN. (``==`` keeps Python's meaning.)"""
-        return self._compare("eq", other)
-
     def below(self, other: Value | int) -> Value:
-        """Comparison of words without sign."""
+        """Comparison of unsigned words."""
         return self.trace.emit("ult", Type.BOOL, (self, self.trace.operand(other, Type.WORD)))
 
     def is_nan(self) -> Value:
@@ -161,23 +139,25 @@ class Value:
         return self.trace.emit("asfloat", Type.FLOAT, (self,))
 
     def to_float(self) -> Value:
-        """Signed word or index to float, ties to even."""
+        """A signed word or an index as a float, ties to even."""
         operation = "sitofp" if self.type is Type.WORD else "isitofp"
         return self.trace.emit(operation, Type.FLOAT, (self,))
 
     def to_word(self) -> Value:
-        """Float to signed word, towards zero, or the low half of an index. The value must fit:
-        the caller clamps it."""
+        """A float as a signed word, towards zero, or the low half of an index.
+
+        A float must fit: the caller clamps it.
+        """
         operation = "fptosi" if self.type is Type.FLOAT else "trunc"
         return self.trace.emit(operation, Type.WORD, (self,))
 
     def to_index(self) -> Value:
-        """Signed word to an index, or a float towards zero; it must fit."""
+        """A signed word as an index, or a float, towards zero. A float must fit."""
         operation = "sext" if self.type is Type.WORD else "ifptosi"
         return self.trace.emit(operation, Type.INDEX, (self,))
 
     def absolute(self) -> Value:
-        """Float without its sign."""
+        """A float without its sign."""
         return (self.bits() & 0x7FFFFFFF).as_float()
 
     def square_root(self) -> Value:
@@ -186,8 +166,11 @@ class Value:
 
 
 class Row(NamedTuple):
-    """One operation. ``number`` is what the operation needs besides values: the width of an
-    access in bits, the position of an argument, an alignment in bytes, an unroll count."""
+    """One operation.
+
+    ``number`` is what the operation needs besides values: the width of an access in bits, the
+    position of an argument, an alignment in bytes, or an unroll count.
+    """
 
     operation: str
     result: Value | None
@@ -197,14 +180,14 @@ class Row(NamedTuple):
 
 
 class Variable:
-    """A mutable float or word that lives across the iterations of a loop."""
+    """A mutable float or word that keeps its value across the iterations of a loop."""
 
     def __init__(self, trace: Trace, slot: Value) -> None:
         self._trace = trace
         self.slot = slot
 
     def get(self) -> Value:
-        """Value at this point of the program."""
+        """The value at this point of the program."""
         return self._trace.emit("read", self.slot.type, (self.slot,))
 
     def set(self, value: Value | float) -> None:
@@ -214,7 +197,7 @@ class Variable:
 
 
 def select(condition: Value, yes: Value | float, no: Value | float) -> Value:
-    """``yes`` where the condition holds, else ``no``; both are evaluated."""
+    """``yes`` if the condition holds, else ``no``. Both are evaluated."""
     type = next((each.type for each in (yes, no) if isinstance(each, Value)), Type.FLOAT)
     trace = condition.trace
     operands = (condition, trace.operand(yes, type), trace.operand(no, type))
@@ -224,10 +207,10 @@ def select(condition: Value, yes: Value | float, no: Value | float) -> Value:
 class Trace:
     """The rows of one kernel, in program order.
 
-    ``tile`` splits every outermost loop longer than that many iterations into blocks, ``unroll``
-    asks for that many copies of the innermost of them; 0 leaves the loops alone. Neither changes
-    the order of operations on an element, hence never a result. Rows that no definition asked
-    for, such as the arguments, belong to the first line of ``origin``.
+    ``tile`` splits outermost loops into blocks of that many iterations, ``unroll`` asks for that
+    many copies of the body of the innermost of them; 0 leaves the loops alone. Neither changes
+    the order of operations on an element, so results stay the same. Rows that no line of a
+    definition asked for, such as the arguments, are attributed to the first line of ``origin``.
     """
 
     def __init__(self, origin: Callable[..., object], tile: int = 0, unroll: int = 0) -> None:
@@ -240,10 +223,10 @@ class Trace:
         self._files: dict[tuple[str, str], str] = {}
 
     def operand(self, value: Value | float, type: Type) -> Value:
-        """``value`` as an operand of the given type; Python numbers become constants.
+        """``value`` as an operand of ``type``; Python numbers become constants.
 
         Raises:
-            TypeError: where the operand has another type: a mistake in an operator definition.
+            TypeError: the value has another type, which is a mistake in an operator definition.
         """
         if isinstance(value, Value):
             if value.type is not type:
@@ -256,7 +239,7 @@ class Trace:
         return Value(self, type, 0, int(value))
 
     def index(self, value: int) -> Value:
-        """A constant offset."""
+        """A 64-bit constant."""
         return Value(self, Type.INDEX, 0, value)
 
     def word(self, value: int) -> Value:
@@ -270,7 +253,7 @@ class Trace:
     def emit(
         self, operation: str, type: Type, operands: tuple[Value, ...], number: int = 0
     ) -> Value:
-        """Append a row that yields a value."""
+        """Append a row, and return its result."""
         if type is Type.INDEX and operation in ("add", "mul"):
             folded = self._fold(operation, *operands)
             if folded is not None:
@@ -282,7 +265,7 @@ class Trace:
     def append(
         self, operation: str, result: Value | None, operands: tuple[Value, ...], number: int = 0
     ) -> None:
-        """Append a row."""
+        """Append a row, which may have no result."""
         self.rows.append(Row(operation, result, operands, number, self._place()))
 
     def argument(self, position: int) -> Value:
@@ -290,21 +273,23 @@ class Trace:
         return self.emit("argument", Type.POINTER, (), position)
 
     def reject_unusable(self, pointer: Value | None, alignment: int) -> None:
-        """Return 1 from the kernel where the pointer is null or not a multiple of ``alignment``
-        bytes; ``None`` stands for ``in_out`` itself."""
+        """Return 1 from the kernel if the pointer is null or not aligned to ``alignment`` bytes.
+
+        ``None`` stands for ``in_out`` itself.
+        """
         self.append("reject", None, () if pointer is None else (pointer,), alignment)
 
     def load(self, pointer: Value, index: Value, bits: int) -> Value:
-        """Element ``index`` of 8, 16 or 32 bits as a word, upper bits zero; of 64 as an index."""
+        """Element ``index``: 8, 16 or 32 bits as a zero-extended word, or 64 bits as an index."""
         type = Type.INDEX if bits == 64 else Type.WORD
         return self.emit("load", type, (pointer, index), bits)
 
     def store(self, pointer: Value, index: Value, bits: int, word: Value) -> None:
-        """Write the low 8, 16 or 32 bits of ``word``, or an index's 64, to element ``index``."""
+        """Write the low 8, 16 or 32 bits of ``word``, or the 64 of an index, to one element."""
         self.append("store", None, (pointer, index, word), bits)
 
     def variable(self, initial: Value | float, type: Type = Type.FLOAT) -> Variable:
-        """A variable that starts with ``initial``."""
+        """A variable that starts as ``initial``; ``type`` is that of a Python number."""
         if isinstance(initial, Value):
             type = initial.type
         slot = self._fresh(type)
@@ -313,7 +298,7 @@ class Trace:
 
     @contextmanager
     def loop(self, start: Value, stop: Value, step: int = 1, unroll: int = 0) -> Iterator[Value]:
-        """Run the traced body for ``start <= index < stop``."""
+        """Repeat what the ``with`` block traces for ``start <= index < stop``; yields the index."""
         counter = self._fresh(Type.INDEX)
         stride = self.index(step)
         self._depth += 1
@@ -324,7 +309,7 @@ class Trace:
 
     @contextmanager
     def nest(self, extents: Sequence[int]) -> Iterator[list[Value]]:
-        """Nested loops over all ``extents``, the last one fastest; yields their counters."""
+        """Nest loops over all ``extents``, the last one innermost; yields their counters."""
         outermost = self._depth == 0
         tile = self._tile if outermost else 0
         with ExitStack() as loops:
@@ -352,19 +337,14 @@ class Trace:
         return Value(self, type, self._numbers)
 
     def _fold(self, operation: str, left: Value, right: Value) -> Value | None:
-        """Arithmetic on offsets that is known now keeps the printed text short."""
+        """The result of arithmetic on constant offsets, which keeps the printed text short."""
         first, second = left.constant, right.constant
-        if operation == "add":
-            if first is not None and second is not None:
-                return self.index(int(first + second))
-            return right if first == 0 else left if second == 0 else None
-        if operation == "mul":
-            if first == 0 or second == 0:
-                return self.index(0)
-            if first is not None and second is not None:
-                return self.index(int(first * second))
-            return right if first == 1 else left if second == 1 else None
-        return None
+        neutral = 0 if operation == "add" else 1
+        if first is not None and second is not None:
+            return self.index(int(first + second if operation == "add" else first * second))
+        if operation == "mul" and 0 in (first, second):
+            return self.index(0)
+        return right if first == neutral else left if second == neutral else None
 
     def _place(self) -> Place:
         frame: FrameType | None = sys._getframe(1)
@@ -387,7 +367,7 @@ def _first_line(function: Callable[..., object]) -> Place:
 
 
 def _file_name(module: str, path: str) -> str:
-    """Names must not depend on where the package is installed."""
+    """The name of a module's file, which must not depend on where the package is installed."""
     package, _, inside = module.partition(".")
     if package == _PACKAGE and inside:
         return inside.replace(".", "/") + ".py"

@@ -1,7 +1,7 @@
-"""Operators that a transformer on an NPU runs beside those of the other modules.
+"""Further operators of a transformer on an NPU, as ``aclnn`` calls dump them.
 
-Names, attributes and outputs as ``aclnn`` calls dump them: matrix products and LayerNorm of later
-versions, scalars as attributes, gated units, RMS normalisation, positions and rotating by them.
+They are later versions of matrix products and LayerNorm, operators with a scalar attribute, gated
+units, RMS normalisation, positions, and rotation by positions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from math import prod
 
 from pytest_ascendcache.reference.kernels import functions as f
 from pytest_ascendcache.reference.kernels.elementwise import elementwise
-from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
 from pytest_ascendcache.reference.kernels.matrix import product
-from pytest_ascendcache.reference.kernels.normalisation import average
+from pytest_ascendcache.reference.kernels.normalisation import average, moments
 from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value
@@ -26,19 +26,13 @@ for _name, _flags in (
     )
 
 
-@elementwise("Muls", attributes=("value",))
-def times_scalar(op: KernelContext, x: Value) -> Value:
-    return x * op.number("value")
-
-
-@elementwise("Adds", attributes=("value",))
-def plus_scalar(op: KernelContext, x: Value) -> Value:
-    return x + op.number("value")
+elementwise("Muls", attributes=("value",))(lambda op, x: x * op.number("value"))
+elementwise("Adds", attributes=("value",))(lambda op, x: x + op.number("value"))
 
 
 @register("Range", dtypes=NUMBERS, inputs=(3, 3))
 def numbers_in_steps(op: KernelContext) -> None:
-    """start + i * delta. The declared output says how many; the limit, input 1, is not read."""
+    """start + i * delta for each element of the declared output. Ignores input 1, the limit."""
     start, delta, y = op.input(0), op.input(2), op.output()
     for position in range(3):
         each = op.input(position)
@@ -59,29 +53,28 @@ def numbers_in_steps(op: KernelContext) -> None:
 
 @register("SwiGlu", attributes=("dim",))
 def swish_gated(op: KernelContext) -> None:
-    """a / (1 + e**-a) * b, where a and b are the halves of x along ``dim``, default the last."""
+    """a / (1 + e**-a) * b for the halves a and b of x along ``dim``, by default the last axis."""
     x, y = op.input(0), op.output()
     if not x.shape:
         op.fail("has a scalar input; give it at least 1 dimension")
-    (axis,) = op.axes((op.integer("dim", -1),), len(x.shape), "dim")
+    axis = op.axis("dim", len(x.shape), -1)
     half, odd = divmod(x.shape[axis], 2)
     if odd:
         op.fail(f"cannot halve the shape {list(x.shape)} along dim {axis}; make it even")
     made = (*x.shape[:axis], half, *x.shape[axis + 1 :])
     op.expect_shape(y, made, x.dtype)
-    strides = row_major(x.shape)
     with op.trace.nest(made) as indices:
-        first = offset(op.trace, indices, strides)
+        first = op.offset(indices, x.strides)
         gate = x.load(first)
-        other = x.load(first + half * strides[axis])
-        y.store(offset(op.trace, indices, row_major(made)), gate * f.sigmoid(gate) * other)
+        other = x.load(first + half * x.strides[axis])
+        y.store(op.offset(indices, row_major(made)), gate * f.sigmoid(gate) * other)
 
 
 @register("RmsNorm", attributes=("epsilon",), inputs=(2, 2), outputs=(1, 2))
 def rms_norm(op: KernelContext) -> None:
-    """x / sqrt(mean of x**2 + epsilon) * gamma, over the dimensions gamma has.
+    """x / sqrt(mean of x**2 + epsilon) * gamma, over the dimensions of gamma.
 
-    Outputs: y, then 1 / sqrt(...) for each row where declared.
+    Outputs: y, then 1 / sqrt(...) for each row if declared.
     """
     x, gamma = op.input(0), op.input(1)
     rank, inner = len(x.shape), gamma.shape
@@ -95,25 +88,29 @@ def rms_norm(op: KernelContext) -> None:
     epsilon = op.number("epsilon", 1e-6)
     trace = op.trace
     with trace.nest(outer) as indices:
-        first = offset(trace, indices, row_major(x.shape)[: len(outer)])
-        mean = average(op, x, first, prod(inner), lambda value: value * value)
+        first = op.offset(indices, x.strides[: len(outer)])
+
+        def squared(place: Value) -> Value:
+            value = x.load(first + place)
+            return value * value
+
+        mean = average(op, prod(inner), squared)
         root = 1.0 / (mean + epsilon).square_root()
         with trace.nest((prod(inner),)) as (place,):
             op.output().store(first + place, x.load(first + place) * root * gamma.load(place))
         for each in op.outputs[1:]:
-            each.store(offset(trace, indices, row_major(outer)), root)
+            each.store(op.offset(indices, row_major(outer)), root)
 
 
 @register("RotaryMul", inputs=(3, 3), attributes=("rotary_mode", "mode"))
 def rotary(op: KernelContext) -> None:
-    """x * r1 + (-x2, x1) * r2, where x1 and x2 are the halves of x's last dimension."""
+    """x * r1 + (-x2, x1) * r2 for the halves x1 and x2 of x along its last axis."""
     x, cosine, sine = op.input(0), op.input(1), op.input(2)
     rank = len(x.shape)
     half, odd = divmod(x.shape[-1], 2) if x.shape else (0, 1)
     if odd:
         op.fail(f"cannot halve the last extent of {list(x.shape)}; make it even")
-    if op.text("rotary_mode", "half", ("half",)) != "half":
-        op.fail("knows the rotary_mode 'half' alone")
+    op.text("rotary_mode", "half", ("half",))
     steps = []
     for each in (cosine, sine):
         op.expect_dtype_of_first(each)
@@ -123,21 +120,22 @@ def rotary(op: KernelContext) -> None:
             op.fail(f"cannot broadcast {list(each.shape)} to {list(x.shape)}; make extents 1")
         steps.append(broadcast_strides(each.shape, rank))
     op.expect_shape(op.output(), x.shape, x.dtype)
-    strides, outer = row_major(x.shape), x.shape[:-1]
-    with op.trace.nest((*outer, half)) as indices:
-        first = offset(op.trace, indices, strides)
+    with op.trace.nest((*x.shape[:-1], half)) as indices:
+        first = op.offset(indices, x.strides)
         low, high = x.load(first), x.load(first + half)
         for place, own, turned in ((0, low, -high), (half, high, low)):
             cos, sin = (
-                each.load(offset(op.trace, indices, step) + place * step[-1])
+                each.load(op.offset(indices, step) + place * step[-1])
                 for each, step in zip((cosine, sine), steps, strict=True)
             )
             op.output().store(first + place, own * cos + turned * sin)
 
 
 def _layer_norm(op: KernelContext, inner: tuple[int, ...], epsilon: float, first: int) -> None:
-    """y, mean and 1 / sqrt(variance + epsilon) over the last dimensions; gamma and beta are the
-    inputs from ``first`` on, each optional."""
+    """Outputs y, mean and 1 / sqrt(variance + epsilon) over the last dimensions, ``inner``.
+
+    gamma and beta are the inputs ``first`` and ``first + 1``, both optional.
+    """
     x = op.input(0)
     outer = x.shape[: len(x.shape) - len(inner)]
     gamma, beta = op.optional_input(first), op.optional_input(first + 1)
@@ -151,16 +149,15 @@ def _layer_norm(op: KernelContext, inner: tuple[int, ...], epsilon: float, first
         op.fail(f"cannot normalise {list(inner)} of {list(x.shape)}; name its last extents")
     trace, count = op.trace, prod(inner)
     with trace.nest(outer) as indices:
-        start = offset(trace, indices, row_major(x.shape)[: len(outer)])
-        mean = average(op, x, start, count, lambda value: value)
-        variance = average(op, x, start, count, lambda value: (value - mean) * (value - mean))
+        start = op.offset(indices, x.strides[: len(outer)])
+        mean, variance = moments(op, x, start, count)
         root = 1.0 / (variance + epsilon).square_root()
         with trace.nest((count,)) as (place,):
             result = (x.load(start + place) - mean) * root
             result = result * gamma.load(place) if gamma is not None else result
             result = result + beta.load(place) if beta is not None else result
             op.output().store(start + place, result)
-        row = offset(trace, indices, row_major(outer))
+        row = op.offset(indices, row_major(outer))
         for each, value in zip(op.outputs[1:], (mean, root), strict=False):
             each.store(row, value)
 
@@ -174,11 +171,10 @@ def _layer_norm(op: KernelContext, inner: tuple[int, ...], epsilon: float, first
 def layer_norm_v3(op: KernelContext) -> None:
     """LayerNorm whose third output is 1 / sqrt(variance + epsilon)."""
     shape = op.input(0).shape
-    axes = [op.integer(f"begin_{name}_axis", 0) for name in ("norm", "params")]
-    (axis,) = op.axes((axes[0],), len(shape), "begin_norm_axis")
-    if op.axes((axes[1],), len(shape), "begin_params_axis") != (axis,):
-        op.fail(f"has begin_norm_axis {axes[0]} and begin_params_axis {axes[1]}; use one for both")
-    _layer_norm(op, shape[axis:], op.number("epsilon", 1e-5), 1)
+    first, other = (op.axis(f"begin_{name}_axis", len(shape), 0) for name in ("norm", "params"))
+    if first != other:
+        op.fail(f"has begin_norm_axis {first} and begin_params_axis {other}; use one for both")
+    _layer_norm(op, shape[first:], op.number("epsilon", 1e-5), 1)
 
 
 @register(

@@ -1,6 +1,6 @@
-"""The ``.om`` file of a converted model: graph, weights, and the kernels, each object unchanged.
+"""The ``.om`` file of a converted model: the graph, its weights and its kernels.
 
-A ZIP archive whose members are stored uncompressed, with fixed dates and order: ``manifest.json``
+A ZIP archive like that of one operator (see ``reference.om``), with the members ``manifest.json``
 (format, graph, digests of the other members), ``weights.bin`` (each tensor at a multiple of 64
 bytes), and ``kernels/<entry>.o`` with its ``.json``.
 """
@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import zipfile
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Node
 from pytest_ascendcache.operators.singleop import (
     parse_single_op,
@@ -29,22 +25,25 @@ from pytest_ascendcache.operators.singleop import (
     tensor_fields,
 )
 from pytest_ascendcache.reference.model.graph import Array, Graph, Port
-from pytest_ascendcache.reference.om import OmError
+from pytest_ascendcache.reference.om import (
+    EPOCH,
+    UNREADABLE,
+    OmError,
+    add_member,
+    check_version,
+    json_bytes,
+    reading,
+    whole_file,
+)
 
 FORMAT, FORMAT_VERSION = "ascendcache-om-model", 1
 MANIFEST, WEIGHTS, KERNELS = "manifest.json", "weights.bin", "kernels"
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 _ALIGNMENT = 64
-_DAMAGED = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error),
-)
-"""What reading a damaged archive or its JSON may raise."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel of a model: its entry's name, symbol, object and metadata."""
+    """A kernel of a model; ``stem`` is the name of its cache entry."""
 
     stem: str
     symbol: str
@@ -54,7 +53,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """A graph and, for each of its nodes in order, the name of its kernel."""
+    """A graph with kernels; ``order`` has the kernel's stem for each node."""
 
     graph: Graph
     soc: str
@@ -62,28 +61,26 @@ class CompiledModel:
     order: tuple[str, ...]
 
     def write(self, path: Path) -> None:
-        """Write the file so that nobody ever sees half of it; equal models give equal bytes.
+        """Write the file so that no reader ever sees half of it; equal models give equal bytes.
 
         Raises:
-            OSError: where it cannot be written; nothing stays then.
+            OSError: the file cannot be written. Then nothing of it remains.
         """
-        temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                offsets, digest = self._write_weights(archive)
-                for kernel in self.kernels.values():
-                    _add(archive, f"{KERNELS}/{kernel.stem}.o", kernel.object)
-                    _add(archive, f"{KERNELS}/{kernel.stem}.json", _json(dict(kernel.metadata)))
-                _add(archive, MANIFEST, _json(self._manifest(offsets, digest)))
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with (
+            whole_file(path) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+        ):
+            offsets, digest = self._write_weights(archive)
+            for kernel in self.kernels.values():
+                add_member(archive, f"{KERNELS}/{kernel.stem}.o", kernel.object)
+                metadata = json_bytes(dict(kernel.metadata))
+                add_member(archive, f"{KERNELS}/{kernel.stem}.json", metadata)
+            add_member(archive, MANIFEST, json_bytes(self._manifest(offsets, digest)))
 
     def _write_weights(self, archive: zipfile.ZipFile) -> tuple[dict[str, int], str]:
-        """Where each weight begins, and the digest of all."""
+        """The offset of each weight, and the digest of all."""
         offsets, place, digest = {}, 0, hashlib.sha256()
-        info = zipfile.ZipInfo(WEIGHTS, _EPOCH)
+        info = zipfile.ZipInfo(WEIGHTS, EPOCH)
         with archive.open(info, "w", force_zip64=True) as member:
             for name, value in sorted(self.graph.weights.items()):
                 data = value.tobytes()
@@ -124,11 +121,11 @@ class CompiledModel:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a file is the container of a whole model, as far as its manifest says."""
+    """Whether a file's manifest says that it is the container of a model."""
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))
-    except _DAMAGED:
+    except UNREADABLE:
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
@@ -137,16 +134,12 @@ def read_container(path: Path) -> CompiledModel:
     """Open a container and check every digest.
 
     Raises:
-        OmError: where the file is not a whole container.
+        OmError: the file is not a complete container.
     """
-    try:
+    with reading(path):
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))
-            if manifest["version"] != FORMAT_VERSION:
-                raise OmError(
-                    f"[{path}] has version {manifest['version']}, not {FORMAT_VERSION}; "
-                    "convert it again."
-                )
+            check_version(path, manifest, FORMAT_VERSION, "convert")
             weights = archive.read(WEIGHTS)
             if hashlib.sha256(weights).hexdigest() != manifest["weights_sha256"]:
                 raise OmError(f"[{path}] carries weights whose digest is wrong.")
@@ -168,10 +161,6 @@ def read_container(path: Path) -> CompiledModel:
         )
         order = tuple(each["kernel"] for each in manifest["nodes"])
         return CompiledModel(graph, manifest["soc"], kernels, order)
-    except OmError:
-        raise
-    except _DAMAGED as error:
-        raise OmError(f"[{path}] is not a whole .om file: {error}.") from None
 
 
 def _kernel(archive: zipfile.ZipFile, path: Path, stem: str, fields: Mapping[str, str]) -> Compiled:
@@ -183,23 +172,13 @@ def _kernel(archive: zipfile.ZipFile, path: Path, stem: str, fields: Mapping[str
 
 
 def _weight(data: bytes, at: int, tensor: Any) -> Array:
-    found = np.frombuffer(data, tensor.dtype.numpy, tensor.elements, at)
-    return found.reshape(tensor.shape)
+    return np.frombuffer(data, tensor.dtype.numpy, tensor.elements, at).reshape(tensor.shape)
 
 
 def _node(fields: Mapping[str, Any], path: Path) -> Node:
-    operator: OperatorSpec
     (operator,) = parse_single_op([fields["operator"]], str(path))
     return Node(operator, tuple(fields["inputs"]), tuple(fields["outputs"]))
 
 
 def _ports(ports: Mapping[str, Port]) -> dict[str, Any]:
-    return {name: {"tensor": each.tensor, "dtype": each.dtype} for name, each in ports.items()}
-
-
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, indent=1).encode()
+    return {name: asdict(each) for name, each in ports.items()}

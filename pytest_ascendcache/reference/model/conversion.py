@@ -1,4 +1,4 @@
-"""One run with ``--model``: the graph is read and fused, its operators are served or compiled."""
+"""Carries out ``--model``: reads and fuses the graph, serves or compiles its operators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.reference.compiler import Compiler
 from pytest_ascendcache.reference.debug import DebugConfig
-from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.errors import as_invalid_path
 from pytest_ascendcache.reference.kernels import KernelError, implementations
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
-from pytest_ascendcache.reference.model.fusion import Restraint, switched_off
+from pytest_ascendcache.reference.model.fusion import Allows, switched_off
 from pytest_ascendcache.reference.model.graph import Graph
 from pytest_ascendcache.reference.model.importing import Importer
+from pytest_ascendcache.reference.model.mapping import MAPPED
 from pytest_ascendcache.reference.model.precision import in_half_precision
 from pytest_ascendcache.reference.model.reading import read_model
 from pytest_ascendcache.reference.options import AtcOptions
@@ -22,40 +23,40 @@ from pytest_ascendcache.reference.policies import Policies
 
 
 def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str], log: Log) -> Path:
-    """Carry out a command line with ``--model``; returns the ``.om`` file.
+    """Carry out a command line with ``--model``; returns the path of the ``.om`` file.
 
     Raises:
-        AtcError: for the first thing that cannot be done; no file is written then.
+        AtcError: the first thing that cannot be done. Then no file is written.
     """
     model = options.model
     assert model is not None
     off = switched_off(options.fusion_switch)
-    graph = Importer(read_model(model, options.input_shape), model.stem).graph()
+    graph = Importer(read_model(model, options.input_shape), model.stem, MAPPED).graph()
     if options.half_precision:
         graph = in_half_precision(graph)
     compiler = Compiler(policies, options, environ, log)
     path = options.output.with_name(f"{options.output.name}.om")
     config, cache = compiler.open(path.parent)
-    fused = policies.fusion.fuse(graph, _restraint(policies, compiler, config, off))
-    return _deliver(policies, _compiled(compiler, fused, config, cache, options), path)
+    fused = policies.fusion.fuse(graph, _allows(policies, compiler, config), off)
+    converted = _compiled(compiler, fused, config, cache, options)
+    with as_invalid_path(path, "--output"):
+        policies.outputs.deliver_model(path, converted)
+    return path
 
 
-def _restraint(
-    policies: Policies, compiler: Compiler, config: DebugConfig | None, off: frozenset[str]
-) -> Restraint:
-    """An operator that a debug list or a precision file names stays a kernel of its own."""
+def _allows(policies: Policies, compiler: Compiler, config: DebugConfig | None) -> Allows:
+    """Keeps apart what a debug list or a precision file names, and different implementations."""
 
-    def alone(operator: OperatorSpec) -> bool:
-        listed = config is not None and config.listed is not None
-        return compiler.is_named(operator) or (
-            listed and config is not None and policies.debug.covers(operator, config)
-        )
+    def is_named(operator: OperatorSpec) -> bool:
+        if config is None or config.listed is None:
+            return compiler.is_named(operator)
+        return compiler.is_named(operator) or policies.debug.covers(operator, config)
 
-    def one_kernel(operators: tuple[OperatorSpec, ...]) -> bool:
+    def allows(operators: tuple[OperatorSpec, ...]) -> bool:
         modes = {compiler.implementation(each) for each in operators if _has_two(each)}
-        return len(modes) < 2
+        return len(modes) < 2 and not any(map(is_named, operators))
 
-    return Restraint(alone, one_kernel, off)
+    return allows
 
 
 def _has_two(operator: OperatorSpec) -> bool:
@@ -80,11 +81,3 @@ def _compiled(
         kernels.setdefault(stem, Compiled(stem, made.symbol, made.object, made.metadata))
         order.append(stem)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))
-
-
-def _deliver(policies: Policies, model: CompiledModel, path: Path) -> Path:
-    try:
-        policies.outputs.deliver_model(path, model)
-    except OSError as error:
-        raise invalid_path(path, "--output", f"it cannot be written ({error.strerror})") from None
-    return path

@@ -1,4 +1,4 @@
-"""Running a converted model: its kernels one after the other, on this machine's processor.
+"""Runs a converted model: its kernels one after the other, on this machine's processor.
 
 Only for a process that may die, like ``kernels.execute``.
 """
@@ -16,13 +16,13 @@ from pytest_ascendcache.reference.model.graph import Array
 
 
 def run_model(model: CompiledModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by name for inputs by name, both in the types the ONNX model has.
+    """The outputs by name for inputs by name, both in the types that the ONNX model declares.
 
-    A tensor is let go once nothing takes it any more.
+    A tensor is released once no further node takes it.
 
     Raises:
-        ValueError: for an input that is missing, or of another shape or type.
-        KernelError: where a kernel cannot be loaded, or does not return 0.
+        ValueError: an input is missing, or has the wrong shape or type.
+        KernelError: a kernel cannot be loaded, or does not return 0.
     """
     graph = model.graph
     values: dict[str, Array] = dict(graph.weights)

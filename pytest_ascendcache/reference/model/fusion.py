@@ -1,60 +1,53 @@
-"""Fusion: neighbours of a graph that become one operator, with a kernel and an entry of its own.
+"""Fusion: neighbouring operators of a graph become one operator with one kernel and one entry.
 
-Real ATC has many more patterns, and its list is not this one; what these have in common with them
-is what a cache has to get right: a fused kernel depends on every part of it.
+A real ATC has many more and other patterns. What matters for a cache is the same: a fused kernel
+depends on every one of its parts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import pi
 from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.operators.spec import attributes
+from pytest_ascendcache.reference.errors import invalid_value
 from pytest_ascendcache.reference.kernels import fused_type
 from pytest_ascendcache.reference.kernels.fused import ACTIVATIONS, ADD_LAYER_NORM, PRODUCERS
-from pytest_ascendcache.reference.model.graph import Graph, attributes
+from pytest_ascendcache.reference.model.graph import Graph
 
 _PRODUCTS = ("MatMulV2", "BatchMatMulV2")
 _ROOT = 2**-0.5
 _SLOPE = (2 / pi) ** 0.5
 
 Match = tuple[tuple[Node, ...], Node]
-"""Nodes that go, the last of them last, and the one that comes for them."""
+"""The nodes that a pattern replaces, in their order, and the new node."""
 
 
-@dataclass(frozen=True)
-class Restraint:
-    """What must stay as it is: ``alone`` tells of an operator that something names it;
-    ``one_kernel`` whether operators are compiled with one implementation; ``off`` are passes that
-    are switched off."""
-
-    alone: Callable[[OperatorSpec], bool]
-    one_kernel: Callable[[tuple[OperatorSpec, ...]], bool]
-    off: Collection[str] = ()
-
-    def allows(self, gone: tuple[Node, ...]) -> bool:
-        """Whether these nodes may become one."""
-        operators = tuple(node.operator for node in gone)
-        return not any(map(self.alone, operators)) and self.one_kernel(operators)
+Allows = Callable[[tuple[OperatorSpec, ...]], bool]
+"""Whether operators may become one."""
 
 
 class FusionPolicy:
-    """Which neighbours become one operator."""
+    """Decides which neighbours become one operator."""
 
-    def fuse(self, graph: Graph, restraint: Restraint) -> Graph:
-        """The graph with everything fused that may be."""
+    def fuse(self, graph: Graph, allows: Allows, off: frozenset[str]) -> Graph:
+        """Apply every pattern wherever it matches, except for passes that are switched ``off``."""
         for name, find in self.passes():
-            if not {name, "ALL"} & set(restraint.off):
-                graph = self.exhaust(graph, find, restraint)
+            if {name, "ALL"} & off:
+                continue
+            for node in graph.nodes:
+                match = find(graph, node)
+                if match is not None and allows(tuple(each.operator for each in match[0])):
+                    graph = graph.without(*match)
         return graph.live()
 
     def passes(self) -> tuple[tuple[str, Callable[[Graph, Node], Match | None]], ...]:
-        """The patterns by the names that a fusion switch file uses, in the order tried."""
+        """The passes in their order, by the names that a fusion switch file uses."""
         return (
             ("GeluFusion", self.gelu),
             ("MatMulBiasFusion", self.bias),
@@ -62,21 +55,11 @@ class FusionPolicy:
             ("ActivationFusion", self.activation),
         )
 
-    def exhaust(
-        self,
-        graph: Graph,
-        find: Callable[[Graph, Node], Match | None],
-        restraint: Restraint,
-    ) -> Graph:
-        """Apply one pattern wherever it fits."""
-        for node in graph.nodes:
-            match = find(graph, node)
-            if match is not None and restraint.allows(match[0]):
-                graph = graph.without(*match)
-        return graph
-
     def gelu(self, graph: Graph, node: Node) -> Match | None:
-        """GELU written out, from its last product: x / 2 * (1 + erf(x / sqrt 2)), or with tanh."""
+        """GELU as separate operators: x / 2 * (1 + erf(x / sqrt 2)), or the form with tanh.
+
+        ``node`` is its last product.
+        """
         for x, gone, kind in _written_out(graph, node):
             spec = node.operator
             operator = replace(
@@ -89,7 +72,7 @@ class FusionPolicy:
         return None
 
     def bias(self, graph: Graph, node: Node) -> Match | None:
-        """The sum of a matrix product and a vector for its columns."""
+        """The sum of a matrix product and a bias for its columns."""
         if node.operator.type != "Add":
             return None
         for product, bias in (node.inputs, node.inputs[::-1]):
@@ -108,7 +91,7 @@ class FusionPolicy:
         return None
 
     def add_layer_norm(self, graph: Graph, node: Node) -> Match | None:
-        """A sum and the LayerNorm of it; the sum is a second output where others take it."""
+        """A sum and its LayerNorm. If other nodes take the sum, it becomes a second output."""
         if node.operator.type != "LayerNorm":
             return None
         add = graph.givers.get(node.inputs[0])
@@ -131,7 +114,7 @@ class FusionPolicy:
         return (add, node), Node(operator, (*add.inputs, *node.inputs[1:]), made)
 
     def activation(self, graph: Graph, node: Node) -> Match | None:
-        """An activation and what produces its input."""
+        """An activation and the operator that produces its input."""
         if node.operator.type not in ACTIVATIONS:
             return None
         giver = _only(graph, node.inputs[0], *PRODUCERS)
@@ -145,7 +128,7 @@ class FusionPolicy:
         return (giver, node), Node(operator, giver.inputs, node.outputs)
 
     def fused(self, producer: OperatorSpec, activation: OperatorSpec) -> str:
-        """The type that does the work of both."""
+        """The type of the fused operator."""
         return fused_type(producer.type, activation.type)
 
 
@@ -154,7 +137,7 @@ def _together(*nodes: Node) -> str:
 
 
 def _only(graph: Graph, tensor: str, *kinds: str) -> Node | None:
-    """The node of one of these types that gives a tensor nothing else takes."""
+    """The node that computes a tensor, if it has one of these types and no other node takes it."""
     giver = graph.givers.get(tensor)
     if giver is None or giver.operator.type not in kinds or graph.uses[tensor] != 1:
         return None
@@ -162,9 +145,9 @@ def _only(graph: Graph, tensor: str, *kinds: str) -> Node | None:
 
 
 def _first_taker(graph: Graph, tensor: str, node: Node) -> bool:
-    """Whether a node comes before all others that take a tensor."""
-    takers = graph.takers[tensor]
-    return bool(takers) and takers[0].operator.name == node.operator.name
+    """Whether a node is the first of those that take a tensor."""
+    taker = next(each for each in graph.nodes if tensor in each.inputs)
+    return taker.operator.name == node.operator.name
 
 
 def _scalar(graph: Graph, name: str) -> float | None:
@@ -178,7 +161,7 @@ def _near(graph: Graph, name: str, wanted: float) -> bool:
 
 
 def _with_scalar(graph: Graph, node: Node, wanted: float) -> str | None:
-    """The other operand of an operation with this number; the product's name for a tensor."""
+    """The name of the other operand if one operand of ``node`` is the constant ``wanted``."""
     for tensor, number in (node.inputs, node.inputs[::-1]):
         if _near(graph, number, wanted):
             return tensor
@@ -186,7 +169,7 @@ def _with_scalar(graph: Graph, node: Node, wanted: float) -> str | None:
 
 
 def _written_out(graph: Graph, last: Node) -> Iterator[tuple[str, tuple[Node, ...], str]]:
-    """GELU's input, its nodes, and how it is computed, where ``last`` is its last node."""
+    """GELU's input, nodes and ``approximate`` attribute, if ``last`` is the last of its nodes."""
     if last.operator.type != "Mul":
         return
     halves: list[tuple[str, str, tuple[Node, ...]]] = []
@@ -216,7 +199,7 @@ def _written_out(graph: Graph, last: Node) -> Iterator[tuple[str, tuple[Node, ..
 
 
 def _erf_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
-    """The node of x / sqrt 2."""
+    """The node that computes x / sqrt 2."""
     node = _only(graph, name, "RealDiv", "Mul")
     if node is None:
         return None
@@ -227,7 +210,7 @@ def _erf_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
 
 
 def _tanh_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
-    """The nodes of sqrt(2 / pi) * (x + 0.044715 * x**3)."""
+    """The nodes that compute sqrt(2 / pi) * (x + 0.044715 * x**3)."""
     scaled = _only(graph, name, "Mul")
     total = None if scaled is None else _with_scalar(graph, scaled, _SLOPE)
     add = None if total is None else _only(graph, total, "Add")
@@ -243,10 +226,10 @@ def _tanh_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
 
 
 def switched_off(path: str) -> frozenset[str]:
-    """The passes that the file of ``--fusion_switch_file`` turns off; other names are ATC's.
+    """The passes that the file of ``--fusion_switch_file`` turns off, including ATC's others.
 
     Raises:
-        AtcError: for a file that cannot be read, or is not ATC's JSON.
+        AtcError: the file cannot be read, or is not ATC's JSON.
     """
     if not path:
         return frozenset()
@@ -257,16 +240,9 @@ def switched_off(path: str) -> frozenset[str]:
     except OSError as error:
         raise invalid_value(parameter, path, f"It cannot be read ({error.strerror}).") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise invalid_value(
-            parameter,
-            path,
-            'It has no switches; write {"Switch": {"GraphFusion": {"ALL": "off"}}}.',
-        ) from None
-    wrong = next((name for name, value in pairs if value not in ("on", "off")), None)
-    if wrong is not None:
-        raise AtcError(
-            "E10001",
-            f"Value [{path}] for parameter [{parameter}] is invalid. [{wrong}] is "
-            "neither on nor off.",
-        )
+        hint = 'It has no switches; write {"Switch": {"GraphFusion": {"ALL": "off"}}}.'
+        raise invalid_value(parameter, path, hint) from None
+    for name, value in pairs:
+        if value not in ("on", "off"):
+            raise invalid_value(parameter, path, f"[{name}] is neither on nor off.")
     return frozenset(name for name, value in pairs if value == "off")

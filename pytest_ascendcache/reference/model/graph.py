@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_ascendcache.operators import Attribute, TensorDesc
+from pytest_ascendcache.operators import TensorDesc
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.operators.spec import AttributeValue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,8 +19,11 @@ Array: TypeAlias = "npt.NDArray[Any]"
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output as the model's user sees it: ``tensor`` holds it inside, in an element
-    type that kernels have; ``dtype`` is the type outside, a numpy name."""
+    """An input or output as the model's user sees it.
+
+    ``tensor`` holds it inside the graph, in an element type that kernels have; ``dtype`` is the
+    user's element type, as numpy names it.
+    """
 
     tensor: str
     dtype: str
@@ -29,7 +31,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which they can run; ``weights`` are the tensors no node gives."""
+    """Nodes in an order in which they can run; ``weights`` are the tensors no node computes."""
 
     name: str
     tensors: Mapping[str, TensorDesc]
@@ -40,27 +42,18 @@ class Graph:
 
     @cached_property
     def givers(self) -> dict[str, Node]:
-        """The node that gives a tensor, by the tensor's name."""
+        """The node that computes a tensor, by the tensor's name."""
         return {name: node for node in self.nodes for name in node.outputs}
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often a tensor is taken, by nodes or as an output."""
-        found = Counter(name for node in self.nodes for name in node.inputs)
-        found.update(port.tensor for port in self.outputs.values())
-        return found
-
-    @cached_property
-    def takers(self) -> dict[str, list[Node]]:
-        """The nodes that take a tensor."""
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            for name in dict.fromkeys(node.inputs):
-                found.setdefault(name, []).append(node)
-        return found
+        """How often a tensor is used, as an input of a node or as an output of the graph."""
+        uses = Counter(name for node in self.nodes for name in node.inputs)
+        uses.update(port.tensor for port in self.outputs.values())
+        return uses
 
     def without(self, gone: Iterable[Node], new: Node) -> Graph:
-        """The graph with ``new`` in the place of the last of ``gone``."""
+        """The graph without the nodes ``gone``, and with ``new`` in the place of the last one."""
         names = {node.operator.name for node in gone}
         last = max(place for place, node in enumerate(self.nodes) if node.operator.name in names)
         nodes = [
@@ -71,29 +64,18 @@ class Graph:
         return replace(self, nodes=tuple(nodes))
 
     def live(self) -> Graph:
-        """The graph without what no output depends on."""
+        """The graph without nodes and tensors that no output depends on."""
         wanted = {port.tensor for port in self.outputs.values()}
         kept: list[Node] = []
         for node in reversed(self.nodes):
             if wanted & set(node.outputs):
                 kept.append(node)
                 wanted |= set(node.inputs)
-        given = {name for node in kept for name in node.outputs}
-        wanted |= {port.tensor for port in self.inputs.values()} | given
+        wanted |= {port.tensor for port in self.inputs.values()}
+        wanted |= {name for node in kept for name in node.outputs}
         return replace(
             self,
             nodes=tuple(reversed(kept)),
             tensors={name: each for name, each in self.tensors.items() if name in wanted},
             weights={name: each for name, each in self.weights.items() if name in wanted},
         )
-
-
-def attributes(**values: AttributeValue) -> tuple[Attribute, ...]:
-    """Attributes with ATC's names of their types."""
-    return tuple(Attribute(name, _kind(value), value) for name, value in values.items())
-
-
-def _kind(value: AttributeValue) -> str:
-    if isinstance(value, tuple):
-        return "list_int"
-    return {bool: "bool", int: "int", float: "float", str: "string"}[type(value)]

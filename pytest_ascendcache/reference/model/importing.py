@@ -1,13 +1,14 @@
-"""From ONNX's graph to ATC's: shapes, constants, and the operators of each node.
+"""Converts ONNX's graph to ATC's: shapes, constants, and the operators of each node.
 
-One walk in the file's order: what depends on constants alone is computed (integers, shapes,
-movement of data, and the four basic operations, whose float results are the same everywhere),
-shapes and types of the rest are inferred by the package onnx, and ``mapping`` says which operators
-do the work.
+It walks the nodes in the file's order. A node that depends only on constants is computed if its
+float results are the same everywhere: integers, shapes, movement of data and the four basic
+operations. The package onnx infers shapes and types of the other nodes, and a function of
+``mapping`` appends their operators.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -16,10 +17,9 @@ import numpy as np
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, data_type
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.operators.spec import AttributeValue
+from pytest_ascendcache.operators.spec import AttributeValue, attributes
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
-from pytest_ascendcache.reference.model.graph import Array, Graph, Port, attributes
-from pytest_ascendcache.reference.model.mapping import MAPPED, NotMapped, attribute
+from pytest_ascendcache.reference.model.graph import Array, Graph, Port
 from pytest_ascendcache.reference.model.reading import MODEL, OnnxModel
 
 _FOLDED = """
@@ -29,23 +29,50 @@ _FOLDED = """
     Transpose Trilu Unsqueeze Where
 """
 FOLDED = frozenset(_FOLDED.split())
-"""What is computed here where every input is constant."""
+"""The ONNX types that are computed here if every input is constant."""
 
 _KERNEL_TYPES = {
     **dict.fromkeys(("float16", "float32", "int32", "int8", "uint8", "bool")),
     "int64": "int32",
 }
-"""Element types of tensors, and what they become where kernels have another."""
+"""Element types of tensors, and the type that kernels use instead, if any."""
 
 _INFERRED_FROM = 4096
-"""Elements of a constant that shape inference may look at: shapes and axes are short."""
+"""The most elements of a constant that shape inference gets: shapes and axes are short."""
+
+
+class NotMapped(Exception):
+    """Why a node cannot become ATC's operators. The text continues "it": "has ...; use ..."."""
+
+
+def attribute(node: Any, name: str, default: Any) -> Any:
+    """An attribute of an ONNX node; a text is decoded."""
+    import onnx
+
+    for each in node.attribute:
+        if each.name == name:
+            value = onnx.helper.get_attribute_value(each)
+            return value.decode() if isinstance(value, bytes) else value
+    return default
+
+
+def optional_input(node: Any, place: int) -> str:
+    """The name of an input of an ONNX node, or "" if it is not connected."""
+    return node.input[place] if len(node.input) > place else ""
 
 
 class Importer:
-    """The walk. ``mapping`` calls its public methods for the node that is being mapped."""
+    """Walks ONNX's graph.
 
-    def __init__(self, model: OnnxModel, name: str) -> None:
+    ``mapped`` has, for each supported ONNX type, a function that converts a node. It calls the
+    methods below "for mapping".
+    """
+
+    def __init__(
+        self, model: OnnxModel, name: str, mapped: Mapping[str, Callable[[Importer, Any], None]]
+    ) -> None:
         self.opset = model.opset
+        self._mapped = mapped
         self._model, self._graph = model, model.proto.graph
         self._name = name
         self._types: dict[str, Any] = {}
@@ -57,19 +84,20 @@ class Importer:
         self._names: set[str] = set()
         self._node_names: set[str] = set()
         self._current = ""
+        self._output_name = ""
 
     def graph(self) -> Graph:
-        """The whole graph.
+        """The converted graph.
 
         Raises:
-            AtcError: for a node that has no counterpart.
+            AtcError: a node cannot be converted.
         """
         inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
         self._read_weights()
         self._check_types()
-        for number, each in enumerate(self._graph.node):
-            self._current = each.name or f"{each.op_type}_{number}"
-            self._node(each)
+        for number, node in enumerate(self._graph.node):
+            self._current = node.name or f"{node.op_type}_{number}"
+            self._node(node)
         outputs = {each.name: self._output(each.name, inputs) for each in self._graph.output}
         if not outputs:
             raise invalid_value(MODEL, self._name, "The graph has no output.")
@@ -80,64 +108,63 @@ class Importer:
     # --- for mapping ---------------------------------------------------------------------
 
     def array(self, name: str) -> Array | None:
-        """The elements of a constant, ``None`` of what is known only at run time."""
+        """The elements of a constant, or ``None`` if they are known only at run time."""
         return self._arrays.get(self._alias.get(name, name))
 
     def integers(self, name: str, what: str) -> tuple[int, ...]:
         """The elements of a constant list.
 
         Raises:
-            NotMapped: where it is not constant.
+            NotMapped: it is not constant.
         """
-        found = self.array(name)
-        if found is None:
+        value = self.array(name)
+        if value is None:
             raise NotMapped(f"takes its {what} from [{name}], which is known only at run time")
-        return tuple(int(each) for each in found.reshape(-1))
+        return tuple(int(each) for each in value.reshape(-1))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one of ONNX's tensors."""
+        """The shape of an ONNX tensor."""
         if name in self._arrays:
             return tuple(self._arrays[name].shape)
         return tuple(each.dim_value for each in self._types[name].tensor_type.shape.dim)
 
     def dtype(self, name: str) -> str:
-        """The element type that kernels have for one of ONNX's tensors."""
-        import onnx
-
-        if name in self._arrays:
-            kind = str(self._arrays[name].dtype)
-        else:
-            number = self._types[name].tensor_type.elem_type
-            kind = str(onnx.helper.tensor_dtype_to_np_dtype(number))
+        """The element type that kernels use for an ONNX tensor."""
+        kind = self._outer_dtype(name)
         if kind not in _KERNEL_TYPES:
             raise NotMapped(f"has {kind} elements in [{name}]; use {', '.join(_KERNEL_TYPES)}")
         return _KERNEL_TYPES[kind] or kind
 
     def constant(self, value: Array) -> str:
-        """A weight that the mapping makes up."""
+        """The name of a new weight with this value."""
         name = _fresh(f"{self._current}:const", self._names)
         self._arrays[name] = value
         return name
 
     def temporary(self, like: str, shape: tuple[int, ...], dtype: str = "") -> str:
-        """A tensor between the operators of one node."""
+        """The name of a new tensor between the operators of one node."""
         name = _fresh(f"{self._current}:inner", self._names)
         self._tensors[name] = TensorDesc(shape, data_type(dtype or self.dtype(like)))
         return name
 
-    def same(self, output: str, source: str) -> None:
-        """``output`` is nothing but ``source``."""
-        self._alias[output] = self._alias.get(source, source)
+    def same(self, source: str) -> None:
+        """Convert the node to no operator: its output is the tensor ``source``."""
+        self._alias[self._output_name] = self._alias.get(source, source)
 
     def emit(
         self,
         kind: str,
         inputs: list[str],
-        outputs: list[str],
+        outputs: list[str] | None = None,
         constants: dict[int, tuple[int, ...]] | None = None,
-        **given: AttributeValue,
+        **given: AttributeValue | None,
     ) -> None:
-        """Append an operator; ``constants`` are integer lists it is compiled for, by place."""
+        """Append an operator, which by default returns the node's first output.
+
+        ``constants`` are integer lists that are inserted as inputs at their places, and that the
+        operator is compiled for. ``given`` are attributes.
+        """
+        made = [self._output_name] if outputs is None else outputs
         taken = list(inputs)
         for place, values in sorted((constants or {}).items()):
             taken.insert(place, self.constant(np.array(values, np.int32)))
@@ -148,16 +175,16 @@ class Importer:
         operator = OperatorSpec(
             kind,
             tuple(described),
-            tuple(self._tensor(name) for name in outputs),
+            tuple(self._tensor(name) for name in made),
             attributes(**given),
             _fresh(self._current, self._node_names),
         )
-        self._nodes.append(Node(operator, tuple(taken), tuple(outputs)))
+        self._nodes.append(Node(operator, tuple(taken), tuple(made)))
 
     # --- tensors -------------------------------------------------------------------------
 
     def _tensor(self, name: str) -> TensorDesc:
-        """The description of a tensor, which is a weight where it is constant."""
+        """The description of a tensor, which becomes a weight if it is constant."""
         if name not in self._tensors:
             self._tensors[name] = TensorDesc(self.shape(name), data_type(self.dtype(name)))
             if name in self._arrays:
@@ -169,7 +196,7 @@ class Importer:
             return np.ascontiguousarray(value)
         limits = np.iinfo(np.int32)
         if value.size and (value.min() < limits.min or value.max() > limits.max):
-            raise NotMapped(f"has a constant beyond int32 in [{name}]; kernels have int32 alone")
+            raise NotMapped(f"has a constant beyond int32 in [{name}]; kernels only have int32")
         return np.ascontiguousarray(value.astype(np.int32))
 
     def _input(self, name: str, shape: tuple[int, ...]) -> Port:
@@ -194,16 +221,10 @@ class Importer:
             self._names.add(each.name)
 
     def _output(self, name: str, inputs: dict[str, Port]) -> Port:
-        import onnx
-
         self._current = name
-        if name in self._arrays:
-            dtype = str(self._arrays[name].dtype)
-        elif name in self._types:
-            number = self._types[name].tensor_type.elem_type
-            dtype = str(onnx.helper.tensor_dtype_to_np_dtype(number))
-        else:
+        if name not in self._arrays and name not in self._types:
             raise invalid_value(MODEL, self._name, f"Nothing gives the output [{name}].")
+        dtype = self._outer_dtype(name)
         source = self._alias.get(name, name)
         if source not in inputs and source not in self._arrays:
             return Port(source, dtype)
@@ -211,76 +232,84 @@ class Importer:
         self.emit("Identity", [source], [inner])
         return Port(inner, dtype)
 
+    def _outer_dtype(self, name: str) -> str:
+        """The element type of an ONNX tensor, as numpy names it."""
+        import onnx
+
+        if name in self._arrays:
+            return str(self._arrays[name].dtype)
+        number = self._types[name].tensor_type.elem_type
+        return str(onnx.helper.tensor_dtype_to_np_dtype(number))
+
     # --- nodes ---------------------------------------------------------------------------
 
     def _check_types(self) -> None:
         """Refuse the first node that cannot be converted, before anything is computed."""
-        for number, each in enumerate(self._graph.node):
-            known = each.op_type in MAPPED or each.op_type in FOLDED
-            if each.domain not in ("", "ai.onnx") or not (
-                known or each.op_type in ("Constant", "Shape", "Size")
-            ):
-                domain = each.domain or "ai.onnx"
-                name = each.name or f"{each.op_type}_{number}"
+        known = {*self._mapped, *FOLDED, "Constant", "Shape", "Size"}
+        for number, node in enumerate(self._graph.node):
+            if node.domain not in ("", "ai.onnx") or node.op_type not in known:
+                domain = node.domain or "ai.onnx"
+                name = node.name or f"{node.op_type}_{number}"
                 raise AtcError(
                     "E19010",
                     f"No parser is registered for Op [{name}, optype "
-                    f"[{domain}::{self.opset}::{each.op_type}]]; of ai.onnx there are "
-                    f"{', '.join(sorted(MAPPED))}.",
+                    f"[{domain}::{self.opset}::{node.op_type}]]; of ai.onnx there are "
+                    f"{', '.join(sorted(self._mapped))}.",
                 )
 
-    def _node(self, each: Any) -> None:
-        self._names.update(each.output)
-        if self._computed(each):
+    def _node(self, node: Any) -> None:
+        self._names.update(node.output)
+        if self._computed(node):
             return
-        if each.op_type not in MAPPED:
+        if node.op_type not in self._mapped:
             raise _cannot(
-                each.op_type,
+                node.op_type,
                 self._current,
                 "is known only for constants, and an input is known only at run time",
             )
+        self._output_name = node.output[0]
         try:
-            self._infer(each)
-            MAPPED[each.op_type](self, each)
+            self._infer(node)
+            self._mapped[node.op_type](self, node)
         except NotMapped as error:
-            raise _cannot(each.op_type, self._current, str(error)) from None
+            raise _cannot(node.op_type, self._current, str(error)) from None
 
-    def _computed(self, each: Any) -> bool:
-        """Compute a node whose inputs are constant; whether it was one."""
-        names = [name for name in each.input if name]
-        if each.op_type in ("Shape", "Size"):
+    def _computed(self, node: Any) -> bool:
+        """Compute a node if its inputs are constant; returns whether they are."""
+        names = [name for name in node.input if name]
+        if node.op_type in ("Shape", "Size"):
             extents = np.array(self.shape(names[0]), np.int64)
-            if each.op_type == "Size":
+            if node.op_type == "Size":
                 value = np.array(extents.prod(dtype=np.int64), np.int64)
             else:
-                first, last = attribute(each, "start", 0), attribute(each, "end", None)
+                first, last = attribute(node, "start", 0), attribute(node, "end", None)
                 value = extents[first:last]
-            self._arrays[each.output[0]] = value
+            self._arrays[node.output[0]] = value
             return True
         arrays = {name: self._arrays.get(self._alias.get(name, name)) for name in names}
-        foldable = each.op_type in FOLDED or each.op_type == "Constant"
+        foldable = node.op_type in FOLDED or node.op_type == "Constant"
         if not foldable or any(value is None for value in arrays.values()):
             return False
         from onnx.reference import ReferenceEvaluator
 
         try:
             with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(each, opsets={"": self.opset}).run(None, arrays)
-        except Exception as error:  # whatever numpy and onnx say of a bad constant
+                results = ReferenceEvaluator(node, opsets={"": self.opset}).run(None, arrays)
+        except Exception as error:  # numpy and onnx raise anything for a bad constant
             raise _cannot(
-                each.op_type, self._current, f"cannot be computed ({type(error).__name__}: {error})"
+                node.op_type, self._current, f"cannot be computed ({type(error).__name__}: {error})"
             ) from None
-        for name, value in zip(each.output, results, strict=False):
+        for name, value in zip(node.output, results, strict=False):
             self._arrays[name] = np.asarray(value)
         return True
 
-    def _infer(self, each: Any) -> None:
-        """Note types and shapes of what a node gives."""
+    def _infer(self, node: Any) -> None:
+        """Record types and shapes of a node's outputs."""
         import onnx
         from onnx import numpy_helper
 
         types, data = {}, {}
-        for name in filter(None, each.input):
+        for name in filter(None, node.input):
             source = self._alias.get(name, name)
             value = self._arrays.get(source)
             if value is not None:
@@ -291,41 +320,38 @@ class Importer:
             else:
                 types[name] = self._types[source]
         try:
-            schema = onnx.defs.get_schema(each.op_type, self.opset, "")
+            schema = onnx.defs.get_schema(node.op_type, self.opset, "")
             made = onnx.shape_inference.infer_node_outputs(
-                schema, each, types, data, opset_imports=list(self._model.proto.opset_import)
+                schema, node, types, data, opset_imports=list(self._model.proto.opset_import)
             )
         except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError) as error:
             raise NotMapped(
                 f"does not fit its inputs: {' '.join(str(error).split())[:300]}"
             ) from None
-        for name in filter(None, each.output):
+        for name in filter(None, node.output):
             kind = made.get(name)
-            dims = None if kind is None else kind.tensor_type.shape.dim
             if (
-                kind is None
-                or dims is None
-                or not kind.tensor_type.HasField("shape")
-                or not all(dim.HasField("dim_value") for dim in dims)
+                kind is not None
+                and kind.tensor_type.HasField("shape")
+                and all(dim.HasField("dim_value") for dim in kind.tensor_type.shape.dim)
             ):
-                if name in self._wanted:
-                    raise NotMapped(f"gives [{name}] a shape that is known only at run time")
-                continue
-            self._types[name] = kind
+                self._types[name] = kind
+            elif name in self._wanted:
+                raise NotMapped(f"gives [{name}] a shape that is known only at run time")
 
     @cached_property
     def _wanted(self) -> frozenset[str]:
-        """Tensors that something takes."""
+        """The names of tensors that a node takes or that are outputs."""
         taken = {name for each in self._graph.node for name in each.input}
         return frozenset(taken | {each.name for each in self._graph.output})
 
     def is_used(self, name: str) -> bool:
-        """Whether something takes a tensor."""
+        """Whether a node takes a tensor or the graph returns it."""
         return bool(name) and name in self._wanted
 
 
 def _fresh(wanted: str, taken: set[str]) -> str:
-    """A name that nothing has yet."""
+    """A new name like ``wanted``, which is added to ``taken``."""
     name, number = wanted, 0
     while name in taken:
         number += 1

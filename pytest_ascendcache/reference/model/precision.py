@@ -1,7 +1,7 @@
-"""``--precision_mode``: which float type a model's operators get.
+"""``--precision_mode``: which float type a model's operators use.
 
-ATC's default for inference is ``force_fp16``; inputs and outputs keep their types, and casts stand
-between.
+ATC's default for inference is ``force_fp16``. The model's inputs and outputs keep their types, and
+casts convert them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, data_type
 from pytest_ascendcache.operators.network import Node
-from pytest_ascendcache.reference.model.graph import Array, Graph, Port, attributes
+from pytest_ascendcache.operators.spec import attributes
+from pytest_ascendcache.reference.model.graph import Array, Graph, Port
 
 HALF, SINGLE = data_type("float16"), data_type("float32")
 
@@ -21,7 +22,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def in_half_precision(graph: Graph) -> Graph:
-    """The graph with float16 where it has float32, and casts at its ends."""
+    """The graph with float16 instead of float32, and casts at its inputs and outputs."""
     tensors = {name: _half(each) for name, each in graph.tensors.items()}
     weights = {name: _half_array(each) for name, each in graph.weights.items()}
     nodes = [_half_node(each) for each in graph.nodes]
@@ -55,7 +56,7 @@ def _half(tensor: TensorDesc) -> TensorDesc:
 
 
 def _half_array(value: Array) -> Array:
-    """Numbers beyond float16 become its largest, as in masks: infinity times zero is NaN."""
+    """A weight as float16. Larger numbers become its largest: as infinity times zero is NaN."""
     if value.dtype != np.float32:
         return value
     finite = np.where(np.isfinite(value), np.clip(value, -_LARGEST, _LARGEST), value)
@@ -64,15 +65,11 @@ def _half_array(value: Array) -> Array:
 
 def _half_node(node: Node) -> Node:
     operator = node.operator
-    given = operator.attributes
-    if operator.type == "Cast" and operator.outputs[0].dtype == SINGLE:
-        given = attributes(dst_type=1)
-    return replace(
-        node,
-        operator=replace(
-            operator,
-            inputs=tuple(map(_half, operator.inputs)),
-            outputs=tuple(map(_half, operator.outputs)),
-            attributes=given,
-        ),
+    casts = operator.type == "Cast" and operator.outputs[0].dtype == SINGLE
+    halved = replace(
+        operator,
+        inputs=tuple(map(_half, operator.inputs)),
+        outputs=tuple(map(_half, operator.outputs)),
+        attributes=attributes(dst_type=1) if casts else operator.attributes,
     )
+    return replace(node, operator=halved)

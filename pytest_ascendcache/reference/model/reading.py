@@ -1,4 +1,4 @@
-"""Opening an ONNX file, with one sentence for everything that can be wrong with it."""
+"""Opens an ONNX file, with a one-sentence error for everything that can be wrong with it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pytest_ascendcache.reference.errors import AtcError, invalid_value
 MODEL, INPUT_SHAPE = "--model", "--input_shape"
 
 _LARGEST = 2**31 - 1
-"""Bytes that protobuf can hold: more has to be kept beside the file, as external data."""
+"""The most bytes of a protobuf file. Larger models keep their weights as external data."""
 
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A parsed model: its protobuf, the version of ONNX's own operators, and input shapes."""
+    """A parsed model: its protobuf, the version of ONNX's operators, and the input shapes."""
 
     proto: Any
     opset: int
@@ -26,11 +26,11 @@ class OnnxModel:
 
 
 def read_model(path: Path, input_shape: str) -> OnnxModel:
-    """Read a model and settle the shapes of its inputs.
+    """Read a model and determine the shapes of its inputs.
 
     Raises:
-        AtcError: where the package onnx is missing, the file is no model, a weight kept beside it
-            cannot be read, or a shape is not known before the run.
+        AtcError: the package onnx is missing, the file is no model, external data cannot be read,
+            or a shape is not known before the run.
     """
     try:
         import onnx
@@ -44,43 +44,40 @@ def read_model(path: Path, input_shape: str) -> OnnxModel:
     proto = _parsed(onnx, path)
     versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
     if not proto.graph.node or not versions:
-        raise invalid_value(MODEL, path, "It describes no ONNX graph; name an .onnx file.")
+        raise _bad_model(path, "It describes no ONNX graph; name an .onnx file.")
     newest = onnx.defs.onnx_opset_version()
     if versions[0] > newest:
-        raise invalid_value(
-            MODEL,
+        raise _bad_model(
             path,
-            f"It is of opset {versions[0]}, and the installed package onnx knows {newest} at "
-            "most; export the model with an earlier opset, or install a newer onnx.",
+            f"It is of opset {versions[0]}, and the installed package onnx knows at most {newest}; "
+            "export the model with an earlier opset, or install a newer onnx.",
         )
     try:
         onnx.load_external_data_for_model(proto, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise invalid_value(
-            MODEL, path, f"Weights kept beside it cannot be read: {_line(error)}"
-        ) from None
+        reason = f"Weights kept beside it cannot be read: {_line(error)}"
+        raise _bad_model(path, reason) from None
     try:
-        # By its path: a model whose weights are beside it may be larger than a protobuf.
+        # By its path, because a model with external data may be larger than a protobuf.
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise invalid_value(MODEL, path, f"It is no valid ONNX model: {_line(error)}") from None
+        raise _bad_model(path, f"It is no valid ONNX model: {_line(error)}") from None
     return OnnxModel(proto, versions[0], _shapes(proto.graph, input_shape))
 
 
 def _check_file(path: Path) -> None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
-        raise invalid_value(MODEL, path, f"It cannot be read ({error.strerror}).") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise invalid_value(MODEL, path, "It is no regular file; name an .onnx file.")
-    if not found.st_size:
-        raise invalid_value(MODEL, path, "It is empty; export the model again.")
-    if found.st_size > _LARGEST:
-        raise invalid_value(
-            MODEL,
+        raise _bad_model(path, f"It cannot be read ({error.strerror}).") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise _bad_model(path, "It is no regular file; name an .onnx file.")
+    if not status.st_size:
+        raise _bad_model(path, "It is empty; export the model again.")
+    if status.st_size > _LARGEST:
+        raise _bad_model(
             path,
-            f"It has {found.st_size} bytes, more than a protobuf file can hold (2 GB); save its "
+            f"It has {status.st_size} bytes, more than a protobuf file can hold (2 GB); save its "
             "weights as external data.",
         )
 
@@ -89,11 +86,14 @@ def _parsed(onnx: Any, path: Path) -> Any:
     try:
         return onnx.load(str(path), load_external_data=False)
     except OSError as error:
-        raise invalid_value(MODEL, path, f"It cannot be read ({error.strerror}).") from None
-    except Exception:  # protobuf's own, which differs between its implementations
-        raise invalid_value(
-            MODEL, path, "It is no whole ONNX file; copy or export the model again."
-        ) from None
+        raise _bad_model(path, f"It cannot be read ({error.strerror}).") from None
+    except Exception:  # protobuf's error type differs between its implementations
+        reason = "It is no whole ONNX file; copy or export the model again."
+        raise _bad_model(path, reason) from None
+
+
+def _bad_model(path: Path, reason: str) -> AtcError:
+    return invalid_value(MODEL, path, reason)
 
 
 def _line(error: Exception) -> str:
@@ -102,29 +102,29 @@ def _line(error: Exception) -> str:
 
 
 def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """What ``--input_shape`` says: ``name:1,16;other:1,3,224,224``.
+    """The shapes by name in ``--input_shape``, such as ``name:1,16;other:1,3,224,224``.
 
     Raises:
-        AtcError: E10002 for what is not written like that.
+        AtcError: E10002, the option is written differently.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         name, separator, extents = part.rpartition(":")
         items = [each.strip() for each in extents.split(",")] if extents.strip() else []
         wrong = not separator or not name or not all(each.lstrip("-").isdigit() for each in items)
-        if wrong or name in found:
+        if wrong or name in shapes:
             raise AtcError(
                 "E10002",
                 f"Value [{text}] for parameter [{INPUT_SHAPE}] is invalid. Reason: [{part}] "
-                f"{'names an input twice' if name in found else 'is no shape'}; write "
+                f"{'names an input twice' if name in shapes else 'is no shape'}; write "
                 "input_name1:n1,c1,h1,w1;input_name2:n2,c2.",
             )
-        found[name] = tuple(map(int, items))
-    return found
+        shapes[name] = tuple(map(int, items))
+    return shapes
 
 
 def _shapes(graph: Any, text: str) -> dict[str, tuple[int, ...]]:
-    """The shape of every input that is no weight."""
+    """The shape of every input that is not a weight."""
     asked = asked_shapes(text)
     weights = {each.name for each in graph.initializer}
     inputs = {each.name: each for each in graph.input if each.name not in weights}
