@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_ascendcache import contract, observation, operators, toolchains
-from pytest_ascendcache.plugin import hooks, hookspecs
+from pytest_ascendcache.plugin import fixtures, hookspecs
 
 _HEAD = """\
 # Public interface
@@ -43,7 +43,7 @@ _PUBLIC: dict[Any, tuple[str, ...]] = {
 
 def api_reference() -> str:
     """Fixtures, hooks and classes, with their docstrings."""
-    parts = [_HEAD, "## Fixtures\n", *map(_fixture, hooks.__all__)]
+    parts = [_HEAD, "## Fixtures\n", *map(_fixture, fixtures.__all__)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
     for module, names in _PUBLIC.items():
         parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in names)]
@@ -51,7 +51,7 @@ def api_reference() -> str:
 
 
 def _fixture(name: str) -> str:
-    fixture = getattr(hooks, name)
+    fixture = getattr(fixtures, name)
     function = inspect.unwrap(getattr(fixture, "_fixture_function", fixture))
     returns = _plain(str(inspect.signature(function).return_annotation))
     returns = re.sub(r"^Iterator\[(.*)\]$", r"\1", returns)

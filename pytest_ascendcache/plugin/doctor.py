@@ -1,7 +1,7 @@
-"""``--ascend-doctor``: which toolchains are in sight, what they can be judged for, and the cost.
+"""``--ascend-doctor``: the toolchains on this machine, what they can be judged for, and the cost.
 
-It compiles one small operator a few times with each real toolchain in sight (the positive
-control), to see that marks are served and how long a run takes; nothing is judged.
+It runs the positive control of each toolchain, which compiles one small operator a few times, to
+see that markers work and how long a run takes. It judges nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pytest_ascendcache.toolchains.sight import Sighting, in_sight
 from pytest_ascendcache.words.layout import columns, wrapped
 
 _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
-"""Capabilities of the reference alone, or that another one stands in for."""
+"""Capabilities that only the reference has, or that another capability covers."""
 _NAMED = "named"
 
 
 class Doctor:
-    """Looks around and tells; ``fine`` says afterwards whether every toolchain compiles."""
+    """Examines toolchains and machine; ``fine`` is afterwards whether every toolchain compiles."""
 
     def __init__(
         self, session: AscendSession, items: Sequence[pytest.Item], language: Language
@@ -41,20 +41,22 @@ class Doctor:
         self.fine = True
 
     def lines(self) -> Iterator[str]:
-        """The report, line by line as it is found out."""
-        yield translated("toolchains in sight", self._language)
+        """The report, line by line as it is found out; this runs the toolchains."""
+        yield translated("toolchains found", self._language)
         for toolchain, found_by in self._toolchains():
-            yield from _told(self._examined(toolchain, found_by), self._language)
-            if not isinstance(toolchain, Finding) and found_by != _NAMED:  # that is the session's
+            yield from _described(self._examined(toolchain, found_by), self._language)
+            if (
+                not isinstance(toolchain, Finding) and found_by != _NAMED
+            ):  # the session closes that one
                 toolchain.close()
         for finding in self._others():
-            yield from _told(finding, self._language)
+            yield from _described(finding, self._language)
         yield translated("this machine", self._language)
         for finding in machine_findings(self._session.base, self._session.file_system):
-            yield from _told(finding, self._language)
+            yield from _described(finding, self._language)
 
     def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
-        """The toolchain that is named, then every atc in sight, then the reference."""
+        """The toolchain that the options name, then every other atc found, then the reference."""
         settings, named = self._session.settings, None
         if settings.is_named and settings.toolchain != "reference":
             named = self._session.toolchain
@@ -86,7 +88,7 @@ class Doctor:
             return Finding("missing", title, (*surroundings, f"cannot compile: {control.reason}"))
         if control.reason:
             surroundings.append(
-                f"positive control: {control.reason}; what depends on it will be undecided"
+                f"positive control: {control.reason}; checks that depend on it are undecided"
             )
         costs = self._costs(toolchain, control.seconds)
         return Finding("ok", title, (*surroundings, costs, *_lacking(toolchain)))
@@ -98,13 +100,14 @@ class Doctor:
             "--ascend-smoke": SMOKE.runs,
             "the whole suite": estimated_starts(self._checks, toolchain.capabilities),
         }
-        told = ", ".join(
-            f"{what}: about {number} runs, {duration(number * seconds)}"
-            for what, number in runs.items()
+        costs = ", ".join(
+            f"{selection}: about {number} runs, {duration(number * seconds)}"
+            for selection, number in runs.items()
         )
-        return f"one run: {seconds:.2g} s as measured; {told}"
+        return f"one run: {seconds:.2g} s as measured; {costs}"
 
     def _others(self) -> Iterator[Finding]:
+        """Compilers of static kernels, and toolchains that are missing."""
         programs = in_sight("op_compiler", os.environ)
         for each in programs:
             option = f"judged with --ascend-op-compiler={each.program}"
@@ -130,7 +133,7 @@ class Doctor:
 
 
 def _surroundings(toolchain: Toolchain) -> Iterator[str]:
-    """What is around a real toolchain: its operator package, chips and tables."""
+    """Details of a toolchain; of a real one its operator package and chips too."""
     for name, value in toolchain.details.items():
         yield f"{name}: {value}"
     if not isinstance(toolchain, InstalledAtc):
@@ -140,18 +143,18 @@ def _surroundings(toolchain: Toolchain) -> Iterator[str]:
         yield "operator package: not found; set ASCEND_OPP_PATH"
     socs = sorted(installation.socs or ())
     more = f" and {len(socs) - 6} more" if len(socs) > 6 else ""
-    yield f"chips: {', '.join(socs[:6]) + more or 'no descriptions found, any is tried'}"
+    yield f"chips: {', '.join(socs[:6]) + more or 'no descriptions found, so any name is tried'}"
 
 
 def _lacking(toolchain: Toolchain) -> Iterator[str]:
-    """What makes rules not applicable to a toolchain."""
+    """The capabilities that a toolchain lacks, and the rules that need them."""
     needed = {each for rule in load_rules().values() for each in rule.capabilities}
     for missing in sorted(needed - toolchain.capabilities - _MAKES_NO_SENSE):
         yield f"{missing.lacking}: {rules_that_need(missing)}"
 
 
-def _told(finding: Finding, language: Language) -> list[str]:
-    """A finding in lines of a terminal's width, in a language."""
+def _described(finding: Finding, language: Language) -> list[str]:
+    """A finding as lines of a terminal's width."""
     first = wrapped(translated(finding.what, language), 12)
     state = text(f"doctor_{finding.state}", language)
     first[0] = f"  {state}{' ' * (10 - columns(state))}{first[0].lstrip()}"

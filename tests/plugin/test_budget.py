@@ -78,8 +78,8 @@ def test_the_end_says_what_was_left_out(
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "*a selection of checks (--ascend-budget=20runs), not the suite",
-            "--ascend-budget=20runs: * of * checks were run; they notice at least * of * known "
+            "*a selection of checks (--ascend-budget=20runs), not the whole suite",
+            "--ascend-budget=20runs: * of * checks were run; they catch at least * of * known "
             "defects (*%)",
             "not judged at all: 1 rule: cache-mode/parallel-force",
         ]
@@ -111,7 +111,7 @@ def test_what_a_baseline_leaves_unsettled_is_put_first(
         *SUITE,
     )
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["put first because of the baseline: 1 check"])
+    result.stdout.fnmatch_lines(["run first because of the baseline: 1 check"])
     found = json.loads((pytester.path / "report.json").read_text())
     assert found["selection"]["put_first"] == [other.removeprefix(SUITE_NODES)]
     checks = [each["check"] for each in found["checks"]]
@@ -233,4 +233,4 @@ def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
     given = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
     result = pytester.runpytest_subprocess(*given, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so that no check fits; *"])
+    result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so no check fits; *"])

@@ -51,7 +51,7 @@ def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
         result = suite.runpytest_subprocess(asked)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         (said,) = [line for line in result.errlines if line]
-        assert said.startswith("ERROR: a real toolchain is in sight, ")
+        assert said.startswith("ERROR: this machine has a real toolchain, ")
         assert f"add {named} to judge it, or --ascend-toolchain=reference" in said
     suite.runpytest_subprocess(RULE, "--ascend-toolchain=reference").assert_outcomes(
         passed=3,
@@ -68,7 +68,7 @@ def test_a_users_own_test_is_not_given_the_reference_beside_a_real_toolchain(
     suite.makepyfile("def test_mine(ascend_toolchain): pass")
     result = suite.runpytest_subprocess()
     assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["*a real toolchain is in sight, *"])
+    result.stdout.fnmatch_lines(["*this machine has a real toolchain, *"])
 
 
 @pytest.mark.parametrize("options", [[], ["-q"], ["-n", "1"]], ids=str)
@@ -210,7 +210,7 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        ("a b", "contains ' ', which ATC does not take in paths"),
+        ("a b", "contains ' ', which ATC does not accept in paths"),
         ("file/t", "no temporary directory can be made in"),
     ],
 )
@@ -246,8 +246,7 @@ def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     result = suite.runpytest_subprocess(RULE, "-k", "test_default_stores_nothing")
     result.stdout.fnmatch_lines(
         [
-            "why      this machine keeps the check from being done: No space left on device "
-            "(/somewhere)",
+            "why      this machine prevents the check: No space left on device (/somewhere)",
         ]
     )
 
@@ -270,7 +269,7 @@ def test_nobody_is_blamed_on_a_full_disk(suite: pytest.Pytester) -> None:
         "--ascend-rule=cache-mode/enable-stores", "-k", "something_is_stored"
     )
     result.stdout.fnmatch_lines(
-        ["why      this machine keeps the check from being done: No space left on device (/*"]
+        ["why      this machine prevents the check: No space left on device (/*"]
     )
     result.stdout.fnmatch_lines(["2 checks: 0 pass, 1 fail, * 1 undecided"])
 

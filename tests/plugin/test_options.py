@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.plugin.options.option import Access, Group
-from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.table import OPTIONS, TABLE
 
 VALUED = [option for option in OPTIONS.values() if option.kind is not None]
 
@@ -197,7 +197,7 @@ def test_a_repeat_line_has_what_the_ini_file_says(project: pytest.Pytester) -> N
 def test_help_has_the_options_in_groups(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--help")
     text = result.stdout.str()
-    assert text.count("Ascend operator compile caches: ") == len(Group)
+    assert text.count("Ascend operator compile caches: ") == len(TABLE)
     assert [name for name in OPTIONS if name not in text] == []
     assert "ascend_toolchain" in text
 

@@ -154,8 +154,8 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
     result.stdout.fnmatch_lines(
         [
             "ascendcache: the core of the suite; all of it: --ascend-suite=whole",
-            "the core of the suite: * of * checks, which notice * of * known defects; more types, "
-            "moments and surroundings: --ascend-suite=whole",
+            "the core of the suite: * of * checks, which catch * of * known defects; more data "
+            "types, moments and environments: --ascend-suite=whole",
             "Not decided: only a part of the suite was run, * check*.",
         ]
     )

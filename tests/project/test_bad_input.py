@@ -116,7 +116,7 @@ OPTIONS_TOGETHER = [
     (["--ascend-deviations=number.toml", "--ascend-cache"], "number.toml"),
     (["--ascend-matrix=half", "--ascend-cache"], "--ascend-matrix must be one of"),
     (["--ascend-soc=a b", "--ascend-cache"], "--ascend-soc must be"),
-    (["--ascend-rules=nosuchword"], "no rule has this in it"),
+    (["--ascend-rules=nosuchword"], "no rule contains this text"),
     (["--ascend-atc=absent"], "is not an executable program"),
     (["--ascend-atc=directory"], "is not an executable program"),
     (["--ascend-atc=plain-file"], "is not an executable program"),
@@ -125,12 +125,12 @@ OPTIONS_TOGETHER = [
     (["--ascend-audit=absent"], "absent"),
     (["--ascend-audit=empty"], "empty"),
     (["--ascend-audit=fifo"], "fifo"),
-    (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not take"),
+    (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not accept"),
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
     (["--ascend-manifest-update"], "needs a release"),
     (["--ascend-stress-replay=list.json", "--ascend-cache"], "list.json"),
     (["--ascend-node=absent"], "--ascend-node"),
-    (["--ascend-node=."], "one node shares with nobody"),
+    (["--ascend-node=."], "one node alone shares nothing"),
     (["--ascend-node=.", "--ascend-nodes=2"], "leave one of the two out"),
 ]
 

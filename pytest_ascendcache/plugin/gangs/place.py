@@ -1,4 +1,4 @@
-"""Which rank of a gang an item is here, and where the gang keeps its files."""
+"""Which rank of its gang this process is, and the directory of the gang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Place:
-    """Which rank of the item this process is, and a directory for the gang if there is one."""
+    """Rank and size; ``directory`` is the gang's, where the ranks are processes of one item."""
 
     rank: int
     size: int
@@ -23,6 +23,6 @@ PLACE: pytest.StashKey[Place] = pytest.StashKey()
 
 
 def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:
-    """A new directory for a gang. Numbered ones cost a look at all the others each time."""
+    """A new directory for a gang. ``mktemp`` would list all numbered directories each time."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", item.name)[:40].strip("-")
     return Path(tempfile.mkdtemp(prefix=f"gang-{name}-", dir=factory.getbasetemp()))
