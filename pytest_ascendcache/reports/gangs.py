@@ -1,4 +1,4 @@
-"""The records of a gang's ranks become one: a check is judged once, however many ranks did it."""
+"""Merges the records of a gang's ranks: a check has one verdict, however many ranks ran it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUMMED = ("compiles", "starts")
 
 @dataclass(frozen=True)
 class RankRecord:
-    """A record of one rank; ``aborted``: it only says that another rank kept it from going on."""
+    """The record of one rank; ``aborted``: it only says that another rank stopped this one."""
 
     rank: int
     aborted: bool
@@ -25,10 +25,10 @@ class RankRecord:
 def gang_record(
     check: str, records: Sequence[RankRecord], notes: Sequence[Mapping[str, Any]], sandbox: str = ""
 ) -> VerdictRecord:
-    """One record for ``check``: the worst verdict, and what all ranks did.
+    """One record for ``check``: the worst verdict, and the evidence of all ranks.
 
-    The message is that of the rank that found it. ``notes`` are ``observation.RankNote`` as
-    plain data; ``sandbox`` holds the sandboxes of all ranks, where there is such a place.
+    The message is that of the rank with the worst verdict. ``notes`` are ``observation.RankNote``
+    as plain data; ``sandbox`` is the directory of all ranks' sandboxes, if they share one.
     """
     ordered = sorted(
         records, key=lambda each: (WORST_FIRST.index(each.record.verdict), each.aborted, each.rank)
@@ -57,7 +57,7 @@ def gang_record(
 
 @dataclass(frozen=True)
 class WorkerRank:
-    """A record of a rank that was a test of its own on a worker, one of ``size``."""
+    """The record of one of ``size`` ranks that was a separate test on an xdist worker."""
 
     of_rank: RankRecord
     size: int
@@ -65,20 +65,20 @@ class WorkerRank:
 
 
 def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
-    """One record of ranks on workers. A rank that gave none, as its worker died: *undecided*."""
-    given = {each.of_rank.rank: each for each in reversed(ranks)}
+    """One record for ranks on workers. A rank without a record, whose worker died, is undecided."""
+    by_rank = {each.of_rank.rank: each for each in reversed(ranks)}
     records = [each.of_rank for each in ranks]
     notes = []
     for rank in range(ranks[0].size):
-        if rank in given:
-            each = given[rank]
+        if rank in by_rank:
+            each = by_rank[rank]
             verdict = each.of_rank.record.verdict.value
-            said = "aborted" if each.of_rank.aborted else verdict
-            ending = f"{said}, on worker {each.worker}"
+            outcome = "aborted" if each.of_rank.aborted else verdict
+            ending = f"{outcome}, on worker {each.worker}"
         else:
             ending = "no verdict: its worker was lost"
             record = _no_verdict(records[0].record, f"rank {rank} gave {ending}")
-            # What the others say of it is more than this.
+            # As aborted: the records of the other ranks say more.
             records.append(RankRecord(rank, True, record))
         notes.append({"rank": rank, "ending": ending, "output": ""})
     return gang_record(check, records, notes)

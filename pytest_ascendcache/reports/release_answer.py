@@ -14,15 +14,18 @@ _NOT_READY = "is not ready to ship"
 
 @dataclass(frozen=True)
 class JudgedRelease:
-    """A release by ``name``, and the ids that its checks carry in brackets: its own, and those of
-    its caches' audits. ``compiler`` is what compiled it in words, empty where nothing did."""
+    """A release that was judged.
+
+    ``ids`` are what its checks have in brackets: its own id, and the directories of its caches.
+    ``compiler`` describes what compiled it; empty if nothing did.
+    """
 
     name: str
     ids: frozenset[str]
     compiler: str = ""
 
     def answer(self, records: Sequence[VerdictRecord], missing: int = 0) -> str:
-        """The sentence, from the run's records; ``missing`` checks gave no verdict."""
+        """The answer as a sentence, from the run's records; ``missing`` checks gave no verdict."""
         mine = [each for each in records if self._is_mine(each)]
         verdicts = _by_rule(mine)
         compiled = any(each.evidence["compiles"] for each in mine)
@@ -39,10 +42,10 @@ class JudgedRelease:
 
 def _by_rule(records: Sequence[VerdictRecord]) -> dict[str, Verdict]:
     """The worst verdict of each rule."""
-    found: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for record in sorted(records, key=lambda each: -WORST_FIRST.index(each.verdict)):
-        found[record.rule] = record.verdict
-    return found
+        verdicts[record.rule] = record.verdict
+    return verdicts
 
 
 def _state(verdicts: dict[str, Verdict], means: str, missing: int) -> str:

@@ -1,4 +1,4 @@
-"""The rule reference, made from the rule files: ``docs/rules.md``."""
+"""The rule reference ``docs/rules.md``, made from the rule files."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _rule(rule: Rule) -> str:
 
 
 def _source(rule: Rule) -> str:
-    """Document and section, as a link where the document is public."""
+    """Document and section, as a link if the document is public."""
     source = rule.source
     return f"[{source}]({source.address})" if source.address else str(source)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the reference to a file."""
+    """Write the reference to a file; called by ``ci/docs``."""
     parser = argparse.ArgumentParser(
         prog="python -m pytest_ascendcache.reports.rule_reference",
         description="Writes the rule reference from the rule files.",

@@ -1,4 +1,4 @@
-"""What changes between editions of the documents, as text and as the page ``docs/upgrading.md``."""
+"""Changes between editions of the documents, for the terminal and as ``docs/upgrading.md``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.words.layout import wrapped
 
 
 def upgrade_page(language: Language) -> str:
-    """Every step from one edition to the next, and the pages that were read, as Markdown."""
+    """Every step from one edition to the next, and the pages behind the rules, as Markdown."""
     parts = [f"# {text('u_title', language)}\n\n{text('u_intro', language)}\n"]
     for product in DEFAULT_NAMES:
         family = editions_of(product)
@@ -29,7 +29,7 @@ def upgrade_page(language: Language) -> str:
 
 
 def compared(before: Edition, after: Edition, language: Language) -> list[str]:
-    """The lines of a terminal that compare two editions."""
+    """The comparison of two editions, as lines for the terminal."""
     found = changes(before, after)
     lines = [text("u_from_to", language, before=before, after=after)]
     for change in found:
@@ -64,7 +64,7 @@ def _step(before: Edition, after: Edition, language: Language) -> Iterator[str]:
 
 
 def _says(change: Change, before: Edition, after: Edition, language: Language) -> str:
-    """What both editions say, the promise alone where only one makes it."""
+    """The promise of both editions, or of the only one that makes it."""
     if change.kind in (Kind.NEW, Kind.UNREAD):
         return _statement(change.after, language)
     if change.kind is Kind.GONE:

@@ -119,8 +119,8 @@ def test_the_version_chooses_and_the_option_overrides(
     [
         (
             "en",
-            "the toolchain is of CANN 8.0 and judged by CANN 6.0: what documents promise since "
-            "then is not judged",
+            "the toolchain is of CANN 8.0 and judged by CANN 6.0: later promises of the "
+            "documents are not judged",
         ),
         ("zh", "工具链属于 CANN 8.0，而以 CANN 6.0 判定：此后版本的承诺没有判定"),
     ],

@@ -229,7 +229,7 @@ def test_an_aging_that_went_wrong_is_told_with_its_arithmetic() -> None:
 def test_notation_is_no_sentence() -> None:
     message = "{'a', 'b'} == {'a'}\n  Extra items in the left set:\n  'b'"
     assert sentences(message) == []
-    assert reason(_broken("a", HEALS, message)) == "what was observed is not what had to be"
+    assert reason(_broken("a", HEALS, message)) == "what was observed is not what was expected"
 
 
 def test_a_request_is_its_mode_and_what_is_beside_it() -> None:

@@ -176,7 +176,7 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
         (["good.json"], "good.json alone cannot be compared; name two reports or more."),
         (["good.json", "none.json"], "none.json cannot be read: No such file or directory."),
         (["good.json", "."], ". cannot be read: Is a directory."),
-        (["good.json", "text.json"], "text.json is no JSON; name a file that --ascend-report"),
+        (["good.json", "text.json"], "text.json is not JSON; name a file that --ascend-report"),
         (
             ["good.json", "bad.json", "-o", "no/page.html"],
             "/no does not exist; create it or name another.",

@@ -129,8 +129,8 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is no JSON; name a file that --ascend-report wrote"),
-        ("[]", "is no report, and this version reads schema 2"),
+        ("{", "is not JSON; name a file that --ascend-report wrote"),
+        ("[]", "is not a report, and this version reads schema 2"),
         ('{"schema": 1}', "is a report of schema 1, and this version reads schema 2"),
         ('{"schema": 2}', "has no usable 'toolchain'"),
         (None, "cannot be read: No such file or directory"),
