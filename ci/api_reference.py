@@ -43,11 +43,17 @@ _PUBLIC: dict[Any, tuple[str, ...]] = {
 
 def api_reference() -> str:
     """Fixtures, hooks and classes, with their docstrings."""
-    parts = [_HEAD, "## Fixtures\n", *map(_fixture, fixtures.__all__)]
+    names = sorted(each for each, value in vars(fixtures).items() if _is_fixture(value))
+    parts = [_HEAD, "## Fixtures\n", *map(_fixture, names)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
     for module, names in _PUBLIC.items():
         parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in names)]
     return "\n".join(parts)
+
+
+def _is_fixture(value: Any) -> bool:
+    """Whether a module's attribute is a fixture, in pytest from 8.4 on or before."""
+    return hasattr(value, "_fixture_function") or hasattr(value, "_pytestfixturefunction")
 
 
 def _fixture(name: str) -> str:

@@ -39,13 +39,12 @@ from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.reports.baseline import News
-from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import JudgedRelease
-from pytest_ascendcache.reports.terminal import TerminalReport, write_news, write_stale
+from pytest_ascendcache.reports.terminal import TerminalReport, write_news
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
 
@@ -71,8 +70,6 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._closing_lines: list[str] = []
-        # No cached property: pytest may read all attributes of a plugin when it is registered.
-        self._occurrences: list[tuple[Deviation, Occurrence]] = []
         self._started = datetime.now().astimezone()
         self._report: Document | None = None
         self._nothing_judged = ""
@@ -209,7 +206,7 @@ class Collector:
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
         return not left_out and has_every_file(self._expected, self._settings.folders)
 
-    def _occurrences_of_deviations(self) -> list[tuple[Deviation, Occurrence]]:
+    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
         """Whether each listed deviation occurred; empty if the run did not cover the suite."""
         if not self._is_suite or selecting_of(self._config) is not None:
             return []
@@ -233,8 +230,7 @@ class Collector:
         if self._is_worker or self._config.option.collectonly:
             return
         self._pace.end()
-        self._occurrences = self._occurrences_of_deviations()
-        stale = any(occurrence in STALE for _, occurrence in self._occurrences)
+        stale = any(occurrence in STALE for _, occurrence in self._occurrences())
         green = session.exitstatus == pytest.ExitCode.OK
         self._nothing_judged = self._why_nothing_judged() if green else ""
         if green and (self._nothing_judged or (stale and self._settings.strict)):
@@ -290,7 +286,7 @@ class Collector:
             "checks_without_verdict": self._missing,
             "deviations": [
                 {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
-                for entry, occurrence in self._occurrences
+                for entry, occurrence in self._occurrences()
             ],
         }
         selecting, news = selecting_of(self._config), self._news
@@ -345,18 +341,10 @@ class Collector:
         with without_failed_checks(terminalreporter):
             yield
         report = self._report or self._document(int(pytest.ExitCode.INTERRUPTED))
-        results, language = self._results, language_of(self._config)
-        terminal = TerminalReport(
-            terminalreporter,
-            report,
-            results,
-            causes(report["checks"], [each.rule.id for each in results]),
-            language,
-            self._answers(),
-        )
+        language = language_of(self._config)
+        terminal = TerminalReport(terminalreporter, report, language)
         if self._records:
             terminal.write()
-            write_stale(terminal, self._occurrences)
             if news := self._news:
                 write_news(terminal, news)
             selecting = selecting_of(self._config)

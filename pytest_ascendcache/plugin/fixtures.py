@@ -32,26 +32,6 @@ if TYPE_CHECKING:
     from pytest_ascendcache.toolchains import Toolchain
 
 
-__all__ = [
-    "ascend_audit",
-    "ascend_cache",
-    "ascend_evidence",
-    "ascend_file_system",
-    "ascend_mounts",
-    "ascend_network",
-    "ascend_network_control",
-    "ascend_nodes",
-    "ascend_operators",
-    "ascend_rank",
-    "ascend_script",
-    "ascend_session",
-    "ascend_static_kernels",
-    "ascend_stress",
-    "ascend_stress_on_nodes",
-    "ascend_toolchain",
-]
-
-
 @contextmanager
 def _sandbox(
     request: pytest.FixtureRequest, session: AscendSession, evidence: Evidence, needed: str = ""

@@ -165,23 +165,21 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
         return
     if not (text := _plain(call.excinfo.value)):
         return
-    if entries := _entries(item, call):
-        place = f"{item.location[0]}:{entries[-1].lineno + 1}"
-        text = f"{place}\n>   {_statement(item, call)}\n{text}"
+    number, source = _statement(item, call)
+    if number:
+        text = f"{item.location[0]}:{number}\n>   {source}\n{text}"
     report.longrepr = text
 
 
-def _entries(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Any]:
-    """The traceback entries of an exception that are in the check's own module."""
-    if call.excinfo is None:
-        return []
-    return [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> tuple[int, str]:
+    """Number and source of the check's line that raised the exception; 0 and empty if none did."""
+    traceback: Any = call.excinfo.traceback if call.excinfo is not None else ()
+    entries = [each for each in traceback if Path(each.path) == item.path]
+    return (entries[-1].lineno + 1, str(entries[-1].statement).strip()) if entries else (0, "")
 
 
-def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-    """The source of the check's line that raised the exception; empty if none did."""
-    entries = _entries(item, call)
-    return str(entries[-1].statement).strip() if entries else ""
+def _exception(call: pytest.CallInfo[None]) -> BaseException | None:
+    return call.excinfo.value if call.excinfo is not None else None
 
 
 def _machine_is_unfit(
@@ -192,7 +190,7 @@ def _machine_is_unfit(
     On a full disk no toolchain can store anything, and the suite cannot record anything.
     """
     blamed = (*_BROKEN, ToolchainError)
-    if report.when != "call" or call.excinfo is None or not isinstance(call.excinfo.value, blamed):
+    if report.when != "call" or not isinstance(_exception(call), blamed):
         return ""
     try:
         base = ascend_session_of(item.config).base
@@ -219,13 +217,13 @@ def _harm(
     A toolchain that hangs or crashes breaks a promise only if the cache is the reason: that is
     harm that fails a run. Otherwise the check is undecided.
     """
-    exception = call.excinfo.value if call.excinfo is not None else None
+    exception = _exception(call)
     broken = isinstance(exception, _BROKEN)
     if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
         return None
     if broken and not is_looked_for():
         return None
-    observed = observed_harm(evidence, message, _statement(item, call))
+    observed = observed_harm(evidence, message, _statement(item, call)[1])
     if observed is None or not (broken or observed.harm.fails):
         return None
     evidence.harm = observed.what
@@ -243,7 +241,7 @@ def _verdict(
         return Verdict.PASS
     if report.skipped:
         return Verdict.NOT_APPLICABLE
-    exception = call.excinfo.value if call.excinfo is not None else None
+    exception = _exception(call)
     if isinstance(exception, GangAborted) and exception.cause:
         # This rank observed nothing itself: it takes over the verdict of the rank that failed.
         return Verdict(exception.cause)

@@ -93,6 +93,15 @@ def where(cause: Cause, language: Language) -> str:
     )
 
 
+def promise(rule: Mapping[str, Any], language: Language) -> tuple[str, str]:
+    """The statement of a rule of a report, and the name of the document that makes it."""
+    source = rule["source"]
+    if language is Language.CHINESE:
+        statement, document = rule.get("statement_zh"), source.get("document_zh")
+        return statement or rule["statement"], document or source["document"]
+    return rule["statement"], source["document"]
+
+
 def harm_of(cause: Cause, language: Language) -> str:
     """The names of a cause's harm: all that fails a run, else the worst; empty if there is none."""
     harms = cause.harms or ((cause.harm,) if cause.harm else ())

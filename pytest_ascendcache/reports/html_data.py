@@ -23,14 +23,9 @@ _CHARTS = 40
 """How many timelines, and courses of sizes, the page draws: those with the most to see."""
 
 
-class _Table:
-    """Numbers distinct values, so that a text that many checks share is stored once."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, int] = {}
-
-    def number(self, value: str) -> int:
-        return self.values.setdefault(value, len(self.values))
+def _number(value: str, numbers: dict[str, int]) -> int:
+    """The number of a value, so that a text that many checks share is stored once."""
+    return numbers.setdefault(value, len(numbers))
 
 
 def page_data(report: Document) -> dict[str, Any]:
@@ -44,7 +39,7 @@ def page_data(report: Document) -> dict[str, Any]:
     """
     checks = report["checks"]
     rules = {rule["id"]: number for number, rule in enumerate(report["rules"])}
-    tests, words, cells = _Table(), _Table(), _Table()
+    tests, words, cells = dict[str, int](), dict[str, int](), dict[str, int]()
     factors = _factors(checks)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("rule", "test", "words", "verdict", "ms", "cell")
@@ -53,19 +48,19 @@ def page_data(report: Document) -> dict[str, Any]:
         test, _, parameters = check["check"].partition("[")
         levels = check["evidence"].get("factors")
         columns["rule"].append(rules.get(check["rule"], -1))
-        columns["test"].append(tests.number(test))
+        columns["test"].append(_number(test, tests))
         pieces = parameters.removesuffix("]").split("+") if parameters else ()
-        columns["words"].append([words.number(each) for each in pieces])
+        columns["words"].append([_number(each, words) for each in pieces])
         columns["verdict"].append(VERDICTS.index(check["verdict"]))
         columns["ms"].append(round(check.get("seconds", 0) * 1000))
-        columns["cell"].append(cells.number(_packed(levels, factors)) if levels else -1)
+        columns["cell"].append(_number(_packed(levels, factors), cells) if levels else -1)
     return {
         **{name: report[name] for name in _AS_THEY_ARE if name in report},
         "verdicts": VERDICTS,
         "factors": [[name, list(levels)] for name, levels in factors.items()],
-        "cells": list(cells.values),
-        "tests": list(tests.values),
-        "words": list(words.values),
+        "cells": list(cells),
+        "tests": list(tests),
+        "words": list(words),
         "checks": columns,
         "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),

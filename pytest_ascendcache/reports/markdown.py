@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, where
+from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, promise, where
 from pytest_ascendcache.reports.causes import Cause, causes_of
 from pytest_ascendcache.reports.files import Document
 
@@ -85,9 +85,7 @@ def _head(cause: Cause, language: Language) -> str:
 
 def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[str]:
     source = rule["source"]
-    chinese = language is Language.CHINESE
-    statement = (chinese and rule.get("statement_zh")) or rule["statement"]
-    document = (chinese and source.get("document_zh")) or source["document"]
+    statement, document = promise(rule, language)
     colon, semicolon = text("t_colon", language), text("t_semicolon", language)
     place = f"{_plain(document)}{colon}{_plain(source['section'])}"
     if address := source.get("address"):

@@ -77,11 +77,6 @@ class RuleResult:
         return min((each.harm for each in self.records), key=harm_rank)
 
     @property
-    def tally(self) -> list[tuple[Verdict, int]]:
-        """Its verdicts with the number of checks that have each, the worst first."""
-        return tally(each.verdict for each in self.records)
-
-    @property
     def readings(self) -> list[str]:
         """The toolchain's readings of questions that the documents leave open, each once."""
         return list(

@@ -6,24 +6,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
+from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, where
+from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, where
 from pytest_ascendcache.reports.baseline import News
-from pytest_ascendcache.reports.causes import Cause
+from pytest_ascendcache.reports.causes import Cause, Check, causes_of
+from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.reasons import bare, shortened
-from pytest_ascendcache.reports.records import (
-    RuleResult,
-    VerdictRecord,
-    accuracy_rows,
-    tally,
-    tally_text,
-)
+from pytest_ascendcache.reports.records import tally, tally_text
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -49,6 +45,7 @@ _CAUSES = 10
 _NARROWEST, _WIDEST = 60, 110
 _CHANGES = 8
 """How many changed files are shown; the other reports have all of them."""
+_NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
 _LABEL = 9
 """Columns of the labels in a block."""
 _LITTLE = 12
@@ -57,45 +54,59 @@ _ROWS = 25
 """From this many rules on, those that passed are folded into a line for each family."""
 
 
+_JudgedRule = tuple[Mapping[str, Any], Sequence[Check]]
+"""A rule of the report with its checks, the worst first."""
+
+
 @dataclass(frozen=True)
 class TerminalReport:
     """Writes the report of one run to the terminal.
 
     The collector calls ``write``, adds its own lines, and calls ``write_answer`` last. ``report``
-    is the JSON report, ``results`` and ``causes`` belong to it, ``answers`` has a sentence for each
-    release.
+    is the JSON report.
     """
 
     reporter: pytest.TerminalReporter
-    report: Mapping[str, Any]
-    results: Sequence[RuleResult]
-    causes: Sequence[Cause]
+    report: Document
     language: Language
-    answers: Sequence[str] = ()
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """The causes of broken checks, the worst first."""
+        return causes_of(self.report)
+
+    @cached_property
+    def rules(self) -> list[_JudgedRule]:
+        """The rules that were judged, with their checks."""
+        checks: dict[str, list[Check]] = {}
+        for check in self.report["checks"]:
+            checks.setdefault(check["rule"], []).append(check)
+        return [(rule, checks[rule["id"]]) for rule in self.report["rules"]]
 
     def write(self) -> None:
         """Write rules, measurements, known deviations and the block of each cause."""
         self.section("section")
-        checks = [record for result in self.results for record in result.records]
-        for reason in dict.fromkeys(record.evidence["control"] for record in checks):
+        evidence = [check["evidence"] for check in self.report["checks"]]
+        for reason in dict.fromkeys(each["control"] for each in evidence):
             if reason:
                 reason = translated(reason, self.language)
                 self.paragraph(self.say("control_failed", reason=reason), red=True)
                 self.paragraph(self.say("control_means"))
         self._rules()
-        _accuracy(self, accuracy_rows(checks))
+        _accuracy(self)
         for line in self.report.get("matrix", ()):
             self.paragraph(translated(line, self.language))
-        _inapplicable(self, checks)
-        starts = sum(record.evidence["starts"] for record in checks)
-        operators = sum(record.evidence["compiles"] for record in checks)
+        _inapplicable(self)
+        starts = sum(each["starts"] for each in evidence)
+        operators = sum(each["compiles"] for each in evidence)
         self.paragraph(self.say("t_starts", starts=starts, operators=operators))
-        if later := sum(record.evidence.get("harm_starts", 0) for record in checks):
-            seconds = sum(record.evidence.get("harm_seconds", 0.0) for record in checks)
+        if later := sum(each.get("harm_starts", 0) for each in evidence):
+            seconds = sum(each.get("harm_seconds", 0.0) for each in evidence)
             self.paragraph(self.say("t_harm_starts", starts=later, seconds=f"{seconds:.0f}"))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
+        _stale(self)
 
     def write_answer(self) -> None:
         """Write the last screen: totals, harm and reason of each cause, and the answer."""
@@ -123,7 +134,7 @@ class TerminalReport:
                     checks=counted("checks", checks, self.language),
                 )
             )
-        releases = [translated(each, self.language) for each in self.answers]
+        releases = [translated(each, self.language) for each in self.report.get("answers", ())]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
 
@@ -181,8 +192,8 @@ class TerminalReport:
         self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{text}")
 
     def _rules(self) -> None:
-        shown, folded = _folded(self.results)
-        rows = [_row_of(self, result) for result in shown]
+        shown, folded = _folded(self.rules)
+        rows = [_row_of(self, *judged) for judged in shown]
         rows += [_family_row(self, name, members) for name, members in folded.items()]
         widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
         for verdict, counts, name, title, below in rows:
@@ -215,54 +226,53 @@ _Row = tuple[str, str, str, str, list[str]]
 """Verdict, tally, name, title, and lines below the row."""
 
 
-def _row_of(terminal: TerminalReport, result: RuleResult) -> _Row:
-    chinese = terminal.language is Language.CHINESE
-    title = result.rule.title_zh if chinese else result.rule.title_en
-    if result.verdict is Verdict.NOT_APPLICABLE:
-        title = translated(result.records[0].message, terminal.language)
-    readings = (translated(each, terminal.language) for each in result.readings)
+def _row_of(terminal: TerminalReport, rule: Mapping[str, Any], checks: Sequence[Check]) -> _Row:
+    title = rule["title_zh" if terminal.language is Language.CHINESE else "title_en"]
+    if rule["verdict"] == _NOT_APPLICABLE:
+        title = translated(checks[0]["message"], terminal.language)
+    readings = (translated(each, terminal.language) for each in rule["readings"])
     below = [terminal.say("t_reading", reading=each) for each in readings]
-    notes = (note for record in result.records for note in record.evidence["notes"])
+    notes = (note for check in checks for note in check["evidence"]["notes"])
     below += [translated(each, terminal.language) for each in notes]
-    counts = tally_text(result.tally, terminal.language)
-    return result.verdict.value, counts, result.rule.id, title, below
+    return rule["verdict"], _tally(terminal, checks), rule["id"], title, below
 
 
-def _family_row(terminal: TerminalReport, name: str, members: Sequence[RuleResult]) -> _Row:
-    records = [record for member in members for record in member.records]
+def _family_row(terminal: TerminalReport, name: str, members: Sequence[_JudgedRule]) -> _Row:
+    checks = [check for _, of_rule in members for check in of_rule]
+    verdict = members[0][0]["verdict"]
     title = counted("rules", len(members), terminal.language)
-    if members[0].verdict is Verdict.NOT_APPLICABLE:
-        title += f": {translated(records[0].message, terminal.language)}"
-    counts = tally_text(tally(each.verdict for each in records), terminal.language)
-    return members[0].verdict.value, counts, name.strip(), title, []
+    if verdict == _NOT_APPLICABLE:
+        title += f": {translated(checks[0]['message'], terminal.language)}"
+    return verdict, _tally(terminal, checks), name.strip(), title, []
 
 
-def _folded(
-    results: Sequence[RuleResult],
-) -> tuple[list[RuleResult], dict[str, list[RuleResult]]]:
+def _tally(terminal: TerminalReport, checks: Sequence[Check]) -> str:
+    return tally_text(tally(Verdict(each["verdict"]) for each in checks), terminal.language)
+
+
+def _folded(rules: Sequence[_JudgedRule]) -> tuple[list[_JudgedRule], dict[str, list[_JudgedRule]]]:
     """Rules with a line each, and those that share a line with their family: quiet ones."""
-    shown: list[RuleResult] = []
-    folded: dict[str, list[RuleResult]] = {}
-    for result in results:
-        noted = any(record.evidence["notes"] for record in result.records)
-        quiet = result.verdict is Verdict.NOT_APPLICABLE or (
-            result.verdict is Verdict.PASS and not result.readings and not noted
-        )
-        if quiet and len(results) >= _ROWS:
-            mark = "" if result.verdict is Verdict.PASS else " "
-            folded.setdefault(f"{result.rule.id.partition('/')[0]}/*{mark}", []).append(result)
+    shown: list[_JudgedRule] = []
+    folded: dict[str, list[_JudgedRule]] = {}
+    for rule, checks in rules:
+        noted = rule["readings"] or any(check["evidence"]["notes"] for check in checks)
+        passed = rule["verdict"] == Verdict.PASS.value
+        quiet = rule["verdict"] == _NOT_APPLICABLE or (passed and not noted)
+        if quiet and len(rules) >= _ROWS:
+            name = f"{rule['id'].partition('/')[0]}/*{'' if passed else ' '}"
+            folded.setdefault(name, []).append((rule, checks))
         else:
-            shown.append(result)
+            shown.append((rule, checks))
     return shown, folded
 
 
-def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> None:
+def _inapplicable(terminal: TerminalReport) -> None:
     """Write why checks are not applicable, a line for each family of rules."""
     families: dict[str, Counter[str]] = {}
-    for record in checks:
-        if record.verdict is Verdict.NOT_APPLICABLE:
-            family = record.rule.partition("/")[0]
-            families.setdefault(family, Counter())[record.message.partition("\n")[0]] += 1
+    for check in terminal.report["checks"]:
+        if check["verdict"] == _NOT_APPLICABLE:
+            family = check["rule"].partition("/")[0]
+            families.setdefault(family, Counter())[check["message"].partition("\n")[0]] += 1
     for family, reasons in families.items():
         ((reason, _),) = reasons.most_common(1)
         total = counted("checks", sum(reasons.values()), terminal.language)
@@ -274,8 +284,9 @@ def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> 
         terminal.paragraph(line)
 
 
-def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> None:
+def _accuracy(terminal: TerminalReport) -> None:
     """Write the accuracy of each operator and mode, if kernels were measured."""
+    rows = terminal.report["accuracy"]
     if not rows:
         return
     names = ("operator", "mode", "max_ulp", "mean_ulp", "inputs")
@@ -297,11 +308,10 @@ def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> No
 def _known(terminal: TerminalReport) -> None:
     """Write known deviations by rule: each reason once, with its link and number of checks."""
     lines: Counter[tuple[str, str]] = Counter()
-    for record in (record for result in terminal.results for record in result.records):
-        if record.deviation is not None:
-            link = record.deviation["link"]
-            reason = record.deviation["reason"] + (f" ({link})" if link else "")
-            lines[record.rule, reason] += 1
+    for check in terminal.report["checks"]:
+        if deviation := check["deviation"]:
+            link = f" ({deviation['link']})" if deviation["link"] else ""
+            lines[check["rule"], deviation["reason"] + link] += 1
     if lines:
         terminal.section("section_known", sep="-")
     for (rule, reason), checks in lines.items():
@@ -309,16 +319,17 @@ def _known(terminal: TerminalReport) -> None:
         terminal.paragraph(f"{rule}, {count}: {reason}")
 
 
-def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occurrence]]) -> None:
+def _stale(terminal: TerminalReport) -> None:
     """Write the entries of lists that did not occur, so that users correct the list."""
-    stale = [(entry, occurrence) for entry, occurrence in entries if occurrence in STALE]
+    entries = terminal.report.get("deviations", ())
+    stale = [each for each in entries if Occurrence(each["occurrence"]) in STALE]
     if stale:
         terminal.section("section_stale", sep="-")
-    for entry, occurrence in stale:
-        cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        place = f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}"
+    for entry in stale:
+        cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry["cell"].items())
+        place = f"{entry['occurrence']}: {entry['origin']}: {entry['rule']} {entry['check']}{cell}"
         terminal.paragraph(translated(place, terminal.language))
-        reason = translated(f"listed reason: {entry.reason}", terminal.language)
+        reason = translated(f"listed reason: {entry['reason']}", terminal.language)
         terminal.paragraph(reason, indent=2)
 
 
@@ -368,17 +379,13 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     """Write everything about a cause, with the evidence of one of its checks."""
-    result = next(each for each in terminal.results if each.rule.id == cause.rule)
-    name = cause.checks[0]["check"]
-    record = next(each for each in result.records if each.check == name)
-    rule, language = result.rule, terminal.language
-    terminal.section("section_cause", sep="-", number=number, rule=rule.id)
-    chinese = language is Language.CHINESE
-    statement = rule.statement_zh if chinese and rule.statement_zh else rule.statement
-    level = terminal.say(f"l_{rule.level.value}")
-    document = (chinese and rule.source.document_zh) or rule.source.document
+    language, check = terminal.language, cause.checks[0]
+    rule = next(each for each in terminal.report["rules"] if each["id"] == cause.rule)
+    terminal.section("section_cause", sep="-", number=number, rule=cause.rule)
+    statement, document = promise(rule, language)
+    level = terminal.say(f"l_{rule['level']}")
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
-    place = f"{level}{semicolon}{document}{colon}{rule.source.section}"
+    place = f"{level}{semicolon}{document}{colon}{rule['source']['section']}"
     terminal.labelled("t_promise", f"{statement} ({place})")
     broken = terminal.say("t_between").join(
         f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
@@ -390,27 +397,28 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     terminal.labelled("t_why", translated(cause.reason, language))
     for other in cause.also[:3]:
         terminal.labelled("t_also", translated(other, language), lines=3)
-    terminal.labelled("t_check", record.check.rpartition("::")[2])
-    _evidence(terminal, record, cause.reason)
+    terminal.labelled("t_check", check["check"].rpartition("::")[2])
+    _evidence(terminal, check, cause.reason)
 
 
-def _evidence(terminal: TerminalReport, record: VerdictRecord, reason: str) -> None:
-    sandbox = record.evidence["sandbox"]
-    findings = record.message.splitlines()[1:] if record.evidence["findings"] else ()
+def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
+    evidence = check["evidence"]
+    sandbox = evidence["sandbox"]
+    findings = check["message"].splitlines()[1:] if evidence["findings"] else ()
     for finding in map(shortened, findings):
         if finding.strip() not in reason:  # the reason names the first one
             terminal.labelled("", translated(finding, terminal.language))
     if sandbox:
         terminal.command("t_sandbox", f"SANDBOX={sandbox}")
-    for note in record.evidence["ranks"]:
+    for note in evidence["ranks"]:
         label = terminal.say("t_rank", number=note["rank"])
         ending = translated(note["ending"], terminal.language)
         terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
         _output(terminal, note["output"], 3)
-    steps = record.evidence["steps"]
+    steps = evidence["steps"]
     for step in steps:
         _step(terminal, step, sandbox, is_last=step is steps[-1])
-    terminal.command("t_repeat", record.repeat)
+    terminal.command("t_repeat", check["repeat"])
 
 
 def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool) -> None:

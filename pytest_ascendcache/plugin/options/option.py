@@ -30,11 +30,13 @@ class Kind:
     """How the text of a value is read, and a description of the values it accepts.
 
     ``read`` takes the text and the directory that relative paths start from. It raises
-    ``ValueError`` for a text that does not fit ``expected``.
+    ``ValueError`` for a text that does not fit ``expected``. ``access`` is what a run does with a
+    file that the value names.
     """
 
     expected: str
     read: Callable[[str, Path], Any]
+    access: Access = Access.NONE
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,10 @@ class Option:
             may be left out.
         kind: how the value is read; an option without one is a flag.
         repeatable: the option may be given several times; its value is then a tuple.
-        access: what a run does with the file that the option names.
         ini: a project can set the option in its pytest configuration.
         repeats: the option is part of the command that repeats a check.
         asks: typed on the command line, the option implies ``--ascend-cache``.
-        names_toolchain: the option decides which toolchain is judged.
-        about: the only toolchain that the option applies to.
+        about: the only toolchain that the option applies to; the option then chooses it.
         alone: the value of the option where it is given without one.
     """
 
@@ -60,11 +60,9 @@ class Option:
     kind: Kind | None = None
     default: Any = None
     repeatable: bool = False
-    access: Access = Access.NONE
     ini: bool = False
     repeats: bool = True
     asks: bool = False
-    names_toolchain: bool = False
     about: str = ""
     alone: str = ""
 
@@ -72,6 +70,16 @@ class Option:
     def name(self) -> str:
         """The option without its value: ``--ascend-soc``."""
         return self.usage.partition("=")[0].rstrip("[")
+
+    @property
+    def access(self) -> Access:
+        """What a run does with the file that the option names."""
+        return self.kind.access if self.kind else Access.NONE
+
+    @property
+    def names_toolchain(self) -> bool:
+        """Whether the option decides which toolchain is judged."""
+        return bool(self.about) or self.name == "--ascend-toolchain"
 
     @property
     def key(self) -> str:
@@ -197,7 +205,9 @@ BUDGET = Kind(
 )
 TEXT = Kind("a name", lambda text, _: text)
 CHIP = Kind("the name of a chip such as Ascend910B1", _chip)
-FILE = Kind("a file", _path)
+INPUT = Kind("a file", _path, Access.READS)
+OUTPUT = Kind("a file", _path, Access.WRITES)
+JOURNAL = Kind("a file", _path, Access.CONTINUES)
 LIST = Kind("a TOML file or the name of a list", _list_of_deviations)
 DIRECTORY = Kind("a directory", _path)
 COMMAND = Kind("a program", _command)

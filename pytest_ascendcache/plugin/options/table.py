@@ -12,11 +12,12 @@ from pytest_ascendcache.plugin.options.option import (
     CHIP,
     COMMAND,
     DIRECTORY,
-    FILE,
+    INPUT,
+    JOURNAL,
     LIST,
+    OUTPUT,
     SMOKE,
     TEXT,
-    Access,
     Option,
     duration,
     one_of,
@@ -63,7 +64,6 @@ _JUDGED = (
         TEXT,
         ini=True,
         asks=True,
-        names_toolchain=True,
     ),
     Option(
         "--ascend-atc=PATH",
@@ -72,7 +72,6 @@ _JUDGED = (
         ini=True,
         asks=True,
         about="atc",
-        names_toolchain=True,
     ),
     Option(
         "--ascend-op-compiler=PATH",
@@ -81,7 +80,6 @@ _JUDGED = (
         ini=True,
         asks=True,
         about=OP_COMPILER,
-        names_toolchain=True,
     ),
     Option(
         "--ascend-cann-source=DIR",
@@ -91,7 +89,6 @@ _JUDGED = (
         ini=True,
         asks=True,
         about=CANN_CACHE,
-        names_toolchain=True,
     ),
     Option(
         "--ascend-mindspore=PYTHON",
@@ -112,10 +109,8 @@ _JUDGED = (
     Option(
         "--ascend-torchair-script=FILE.py",
         "run this script, which compiles static kernels with TorchAir, and judge what it leaves",
-        FILE,
-        access=Access.READS,
+        INPUT,
         about=TORCHAIR,
-        names_toolchain=True,
     ),
     Option(
         "--ascend-torchair-cards=N",
@@ -155,7 +150,6 @@ _JUDGED = (
         TEXT,
         asks=True,
         about="reference",
-        names_toolchain=True,
     ),
     Option(
         "--ascend-profile=NAME",
@@ -163,7 +157,6 @@ _JUDGED = (
         TEXT,
         asks=True,
         about="reference",
-        names_toolchain=True,
     ),
 )
 _CHECKS = (
@@ -267,20 +260,17 @@ _REPORTS = (
     Option(
         "--ascend-report=FILE.json",
         "write every verdict as JSON",
-        FILE,
-        access=Access.WRITES,
+        OUTPUT,
     ),
     Option(
         "--ascend-html=FILE.html",
         "write a page with every rule, combination and failure; it needs no network",
-        FILE,
-        access=Access.WRITES,
+        OUTPUT,
     ),
     Option(
         "--ascend-badge=FILE.json",
         "write a badge of the outcome, in the format of shields.io's endpoint",
-        FILE,
-        access=Access.WRITES,
+        OUTPUT,
     ),
     Option(
         "--ascend-language=LANGUAGE",
@@ -292,16 +282,14 @@ _REPORTS = (
     Option(
         "--ascend-baseline=FILE.json",
         "an earlier --ascend-report: what was already broken there does not fail the run",
-        FILE,
-        access=Access.READS,
+        INPUT,
         repeats=False,
     ),
     Option(
         "--ascend-resume=FILE.jsonl",
         "write each verdict to this file as it is made; if the file exists, resume the run that "
         "was interrupted",
-        FILE,
-        access=Access.CONTINUES,
+        JOURNAL,
     ),
 )
 _STRESS = (
@@ -332,14 +320,12 @@ _STRESS = (
     Option(
         "--ascend-stress-history=FILE.jsonl",
         "write every step to this file (default: next to the sandboxes)",
-        FILE,
-        access=Access.WRITES,
+        OUTPUT,
     ),
     Option(
         "--ascend-stress-replay=FILE.jsonl",
         "repeat the steps of a recorded history",
-        FILE,
-        access=Access.READS,
+        INPUT,
         asks=True,
     ),
 )
@@ -354,15 +340,13 @@ _EXISTING = (
     Option(
         "--ascend-audit-fix=PLAN.sh",
         "write a shell script that removes what an audit found broken; nothing is removed now",
-        FILE,
-        access=Access.WRITES,
+        OUTPUT,
     ),
     Option(
         "--ascend-release=FILE.toml",
         "judge a model's release: settings, precision file, caches, kernels",
-        FILE,
+        INPUT,
         repeatable=True,
-        access=Access.READS,
     ),
     Option(
         "--ascend-manifest-update",
