@@ -89,7 +89,7 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             lines.append(", ".join(f"{name} {value}" for name, value in details.items()))
         judged_by = self._session.judged_by
-        lines += [f"by the documents of {judged_by.line}", *judged_by.notices]
+        lines += [f"judged by the documents of {judged_by.line}", *judged_by.notices]
         if selecting := selecting_of(self._config):
             lines.append(selecting.header)
         lines += [f"audit of {each}" for each in self._settings.audit.directories]
@@ -236,8 +236,8 @@ class Collector:
         if green and (self._nothing_judged or (stale and self._settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._report = self._document(int(session.exitstatus))
-        if wants_report(self._settings.reports):
-            problems = write_files(self._report, self._settings.reports)
+        if wants_report(self._settings):
+            problems = write_files(self._report, self._settings)
             if problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._closing_lines = [
@@ -268,7 +268,7 @@ class Collector:
     @property
     def _news(self) -> News | None:
         """What is new and what is fixed since the baseline, if there is one."""
-        baseline = self._settings.reports.baseline
+        baseline = self._settings.baseline
         return None if baseline is None else News.of(baseline, self._records)
 
     def _description(self, exit_status: int) -> dict[str, Any]:

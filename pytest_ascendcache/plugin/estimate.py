@@ -95,7 +95,7 @@ def _known_as_broken(session: AscendSession, names: Iterable[str]) -> list[str]:
     """Which of these checks are named by a list of deviations, or were broken in the baseline."""
     name, settings = session.toolchain.name, session.settings
     listed = [each for each in settings.deviations if not each.cell and each.is_about(name)]
-    baseline = settings.reports.baseline
+    baseline = settings.baseline
     broken = baseline.broken if baseline is not None else frozenset()
     nodes = {each: SUITE_NODES + each for each in names}
     return [

@@ -13,19 +13,19 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import append_output, write_output
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
-from pytest_ascendcache.plugin.options.settings import ReportSettings
+from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.reports.files import Document
 
 _SHOWN_BY_PYTEST = ("failed", "error")
 
 
-def wants_report(settings: ReportSettings) -> bool:
+def wants_report(settings: Settings) -> bool:
     """Whether anything besides the terminal shows the report of this run."""
-    files = settings.json or settings.html or settings.badge
+    files = settings.report or settings.html or settings.badge
     return bool(files or os.environ.get(GITHUB_SUMMARY) or _annotates())
 
 
-def write_files(report: Document, settings: ReportSettings) -> list[str]:
+def write_files(report: Document, settings: Settings) -> list[str]:
     """Write the files that were asked for; returns a sentence for each that cannot be written."""
 
     def as_json() -> str:
@@ -44,7 +44,7 @@ def write_files(report: Document, settings: ReportSettings) -> list[str]:
         return badge(report)
 
     files: tuple[tuple[str, Path | None, Callable[[], str]], ...] = (
-        ("--ascend-report", settings.json, as_json),
+        ("--ascend-report", settings.report, as_json),
         ("--ascend-html", settings.html, as_html),
         ("--ascend-badge", settings.badge, as_badge),
     )

@@ -117,7 +117,7 @@ class Selecting(ABC):
 
         They were unsettled there, or today's editions promise something else about their rules.
         """
-        baseline = settings_of(self._config).reports.baseline
+        baseline = settings_of(self._config).baseline
         if baseline is None:
             return frozenset()
         known = {str(each): each for each in editions()}

@@ -277,9 +277,9 @@ def _deviation(
                 "link": entry.link,
                 "instead": verdict.value,
             }
-    if settings.reports.baseline is None:
+    if settings.baseline is None:
         return None
-    return settings.reports.baseline.deviation(fault, verdict, observed)
+    return settings.baseline.deviation(fault, verdict, observed)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:

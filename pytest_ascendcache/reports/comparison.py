@@ -170,7 +170,7 @@ def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> st
     lines = [f"{letter}  {name}" for letter, name in zip(letters, comparison.names, strict=True)]
     if differing := comparison.groups["differ"]:
         table = [[row.rule, *(cell.label(language) for cell in row.cells)] for row in differing]
-        lines += ["", *_aligned([["", *letters], *table])]
+        lines += ["", *map(str.rstrip, aligned([["", *letters], *table]))]
     kinds = [
         text(f"{kind}_{'one' if len(rows) == 1 else 'many'}", language, count=len(rows))
         for kind in ("differ", "agree", "partly")
@@ -180,13 +180,13 @@ def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> st
     return "\n".join(lines) + "\n"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], between: str = "  ") -> list[str]:
     """Rows of cells as lines, every column as wide as its widest cell."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(
+        between.join(
             cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        )
         for row in rows
     ]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.reports.comparison import ABSENT, compare
+from pytest_ascendcache.reports.comparison import ABSENT, aligned, compare
 from pytest_ascendcache.reports.files import Document, read_report
 from pytest_ascendcache.reports.findings import plain
 from pytest_ascendcache.reports.records import beneath, harm_rank
@@ -41,24 +41,14 @@ def table(reports: Sequence[Document]) -> str:
             rank = min(harm_rank(cell.harm) for cell in row.cells)
             rows.append((rank, [name, row.rule, *cells]))
     rows.sort(key=lambda each: each[0])
-    lines = _markdown(["toolchain", "rule", *releases], [row for _, row in rows])
-    lines += ["", "## What one release answers otherwise than another", ""]
+    head, *body = aligned([["toolchain", "rule", *releases], *(row for _, row in rows)], " | ")
+    rule = " | ".join("-" * len(cell) for cell in head.split(" | "))
+    lines = [f"| {line} |" for line in (head, rule, *body)]
+    lines += ["", "## Checks with different results in two releases", ""]
     differing = [
         line for name, found in toolchains.items() for line in _differing(name, found, releases)
     ]
     return "\n".join([*lines, *(differing or ["Nothing."])]) + "\n"
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table whose columns are as wide as their widest cell."""
-    every = [list(head), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        return f"| {' | '.join(padded)} |"
-
-    return [line(every[0]), line(["-" * width for width in widths]), *map(line, every[1:])]
 
 
 def _differing(name: str, found: Mapping[str, Document], releases: Sequence[str]) -> Iterable[str]:
@@ -100,9 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(page, end="")
     head = (
         f"# {given.title}: releases side by side\n\n"
-        "Written by `ci/verify-mindspore RELEASE RELEASE...`; do not edit. A cell is what the\n"
-        "checks of a rule say of a release, and the worst harm one of them saw, whatever a list\n"
-        "knows beforehand. What does most harm comes first.\n\n"
+        "Written by `ci/verify-mindspore RELEASE RELEASE...`; do not edit. A cell counts the\n"
+        "verdicts of a rule's checks for a release, regardless of known deviations, and names the\n"
+        "worst harm that one of them observed. The worst harm comes first.\n\n"
     )
     given.output.parent.mkdir(parents=True, exist_ok=True)
     write_output(given.output, head + page)

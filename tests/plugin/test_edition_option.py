@@ -52,9 +52,9 @@ def test_header_totals_and_report_say_the_edition(
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         [
-            f"ascendcache: by the documents of CANN {cann}, {others}",
+            f"ascendcache: judged by the documents of CANN {cann}, {others}",
             "1 rule: 1 pass, *",
-            f"by the documents of CANN {cann}",
+            f"judged by the documents of CANN {cann}",
         ]
     )
     document = json.loads((suite.path / "report.json").read_text())
@@ -185,7 +185,7 @@ def test_two_editions_are_compared_rule_by_rule(suite: pytest.Pytester) -> None:
             "From CANN 7.0 to CANN 8.0",
             "cache-mode/directory-precedence  [[]different]",
             "    https://www.hiascend.com/*",
-            "aging/minus-one  [[]not read in the former release]",
+            "aging/minus-one  [[]not read for the release before]",
             "With an existing cache:",
             "    - Rename the keys in op_cache.ini from ascend_max_op_cache_size,*",
         ]

@@ -67,7 +67,7 @@ def told(
             toolchain=toolchain,
             stress=stress or StressSettings(),
             deviations=deviations,
-            reports=SimpleNamespace(baseline=baseline),
+            baseline=baseline,
         ),
         control=control or PositiveControl(seconds=1.0),
         sandbox=Path,

@@ -218,7 +218,7 @@ def test_workers_give_the_same_verdicts(suite: pytest.Pytester) -> None:
 def test_stop_at_the_first_failure(suite: pytest.Pytester) -> None:
     result = _run(suite, RULE, "--ascend-defect=default-is-enable", "-x")
     result.stdout.fnmatch_lines(
-        ["1 check: 0 pass, 1 fail*", "INCOMPLETE: 2 more checks were selected and not run"]
+        ["1 check: 0 pass, 1 fail*", "INCOMPLETE: 2 more checks were selected, but did not run"]
     )
 
 

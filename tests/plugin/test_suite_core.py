@@ -156,7 +156,7 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
             "ascendcache: the core of the suite; all of it: --ascend-suite=whole",
             "the core of the suite: * of * checks, which catch * of * known defects; more data "
             "types, moments and environments: --ascend-suite=whole",
-            "Not decided: only a part of the suite was run, * check*.",
+            "Not decided: only part of the suite was run, * check*.",
         ]
     )
     found = json.loads((pytester.path / "report.json").read_text())

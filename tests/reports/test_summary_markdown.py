@@ -128,7 +128,7 @@ def test_a_summary_stays_below_what_github_takes() -> None:
     ]
     text = summary(report(*spread))
     assert len(text) < 1_000_000
-    assert text.endswith("There is more than GitHub shows; see the other reports.\n\n")
+    assert text.endswith("GitHub cannot show everything; see the other reports.\n\n")
 
 
 def test_junit_shows_what_warns(run: pytest.Pytester) -> None:

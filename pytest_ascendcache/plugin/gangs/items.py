@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
 from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS, settings_of
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.gangs.reports import (
     PlainReport,
     RankFate,

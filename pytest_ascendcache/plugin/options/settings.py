@@ -59,16 +59,6 @@ _IMPLIES = (
 
 
 @dataclass(frozen=True)
-class ReportSettings:
-    """Files to be written, and the earlier report of ``--ascend-baseline``."""
-
-    json: Path | None = None
-    html: Path | None = None
-    badge: Path | None = None
-    baseline: Baseline | None = None
-
-
-@dataclass(frozen=True)
 class Settings:
     """The checked options of a run. A field named like an option holds that option's value.
 
@@ -111,9 +101,12 @@ class Settings:
     budget: Budget | None
     doctor: bool
     listed: str | None
+    report: Path | None
+    html: Path | None
+    badge: Path | None
+    baseline: Baseline | None
     resume: Path | None
     editions: tuple[Edition, ...] = ()
-    reports: ReportSettings = field(default_factory=ReportSettings)
     deviations: tuple[Deviation, ...] = ()
     stress: StressSettings = field(default_factory=StressSettings)
     nodes: NodeSettings = field(default_factory=NodeSettings)
@@ -175,12 +168,7 @@ def read_settings(config: pytest.Config) -> Settings:
         "budget": _budget(values),
         "listed": values["--ascend-rules"],
         "editions": read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
-        "reports": ReportSettings(
-            json=values["--ascend-report"],
-            html=values["--ascend-html"],
-            badge=values["--ascend-badge"],
-            baseline=read_baseline(values["--ascend-baseline"]),
-        ),
+        "baseline": read_baseline(values["--ascend-baseline"]),
         "deviations": read_deviations(values["--ascend-deviations"], toolchain),
         "stress": stress,
         "nodes": nodes,
