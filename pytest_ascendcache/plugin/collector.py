@@ -43,7 +43,7 @@ from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
-from pytest_ascendcache.reports.release_answer import JudgedRelease
+from pytest_ascendcache.reports.release_answer import release_answer
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
@@ -327,8 +327,8 @@ class Collector:
         else:
             compiler = "" if toolchain is None else f"{toolchain.name} {toolchain.version}"
         return [
-            JudgedRelease(each.name, frozenset((id_, *map(str, each.caches))), compiler).answer(
-                self._records, self._missing
+            release_answer(
+                each.name, {id_, *map(str, each.caches)}, compiler, self._records, self._missing
             )
             for id_, each in zip(release.ids, release.releases, strict=True)
         ]

@@ -20,54 +20,49 @@ _PORTIONS = 4
 """A worker takes this fraction of its share of the user's own tests that are left, in order."""
 
 
-class Spreading:
-    """Divides tests into portions that one worker takes at a time. The gang controller calls it."""
+def spread(config: pytest.Config, tests: Sequence[str]) -> list[list[int]]:
+    """Divide tests into portions that one worker takes at a time; the gang controller calls it.
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    Returns portions of positions in ``tests``, in the order in which workers take them: the suite's
+    checks first, the most expensive of them at the front; then the user's own tests.
+    """
+    names = [each.removeprefix(SUITE_NODES) for each in tests]
+    batches_of = _batches(config, names)
+    portions: dict[str, list[int]] = {}
+    users: list[int] = []
+    for position, name in enumerate(names):
+        if name == tests[position]:
+            users.append(position)
+        else:
+            portions.setdefault(batches_of.get(name, name), []).append(position)
+    toolchain = settings_of(config).toolchain
+    runs = shares((names[each] for portion in portions.values() for each in portion), toolchain)
 
-    def __call__(self, tests: Sequence[str]) -> list[list[int]]:
-        """Portions of positions in ``tests``, in the order in which workers take them.
+    def cost(portion: list[int]) -> float:
+        return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
 
-        The suite's checks come first, the most expensive of them at the front; then the user's
-        own tests.
-        """
-        names = [each.removeprefix(SUITE_NODES) for each in tests]
-        batches_of = self._batches(names)
-        portions: dict[str, list[int]] = {}
-        users: list[int] = []
-        for position, name in enumerate(names):
-            if name == tests[position]:
-                users.append(position)
-            else:
-                portions.setdefault(batches_of.get(name, name), []).append(position)
-        toolchain = settings_of(self._config).toolchain
-        runs = shares((names[each] for portion in portions.values() for each in portion), toolchain)
+    ordered = sorted(portions.values(), key=cost, reverse=True)
+    workers = len(config.getoption("tx", None) or "1")
+    while users:  # smaller and smaller portions, so that all workers finish together
+        size = max(1, len(users) // (_PORTIONS * workers))
+        ordered.append(users[:size])
+        del users[:size]
+    return ordered
 
-        def cost(portion: list[int]) -> float:
-            return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
 
-        ordered = sorted(portions.values(), key=cost, reverse=True)
-        workers = len(self._config.getoption("tx", None) or "1")
-        while users:  # smaller and smaller portions, so that all workers finish together
-            size = max(1, len(users) // (_PORTIONS * workers))
-            ordered.append(users[:size])
-            del users[:size]
-        return ordered
-
-    def _batches(self, names: Sequence[str]) -> dict[str, str]:
-        """The batch whose runs a check shares, by the name of the check: combinations and lives."""
-        lives = {each: life for each in names if (life := life_of(each))}
-        combinations = [each for each in names if each.startswith(_COMBINATIONS)]
-        if not combinations:
-            return lives
-        plan = ascend_session_of(self._config).plan
-        batch_of_cell = {
-            cell.id: f"batch {number}"
-            for number, batch in enumerate(batches(plan.cells))
-            for cell in batch
-        }
-        cells = {each: each.partition("[")[2].removesuffix("]") for each in combinations}
-        return lives | {
-            each: batch_of_cell[cell] for each, cell in cells.items() if cell in batch_of_cell
-        }
+def _batches(config: pytest.Config, names: Sequence[str]) -> dict[str, str]:
+    """The batch whose runs a check shares, by the name of the check: combinations and lives."""
+    lives = {each: life for each in names if (life := life_of(each))}
+    combinations = [each for each in names if each.startswith(_COMBINATIONS)]
+    if not combinations:
+        return lives
+    plan = ascend_session_of(config).plan
+    batch_of_cell = {
+        cell.id: f"batch {number}"
+        for number, batch in enumerate(batches(plan.cells))
+        for cell in batch
+    }
+    cells = {each: each.partition("[")[2].removesuffix("]") for each in combinations}
+    return lives | {
+        each: batch_of_cell[cell] for each, cell in cells.items() if cell in batch_of_cell
+    }

@@ -40,12 +40,12 @@ def join_workers(config: pytest.Config) -> None:
 
         config.pluginmanager.register(GangWorker(channel), _WORKER)
         return
-    from pytest_ascendcache.plugin.spreading import Spreading
+    from pytest_ascendcache.plugin.spreading import spread
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
         suite = bool(settings_of(config).folders)
-        controller = GangController(config, gang_seconds(config), suite, Spreading(config))
+        controller = GangController(config, gang_seconds(config), suite, partial(spread, config))
         config.pluginmanager.register(controller, CONTROLLER)
 
 
