@@ -196,9 +196,13 @@ def ascend_network(
 
     ``run`` and ``together`` start ranks and report which kernels were compiled and which reused.
     """
+    from pytest_ascendcache.observation import NetworkUnderTest
+
     needed = "INCREMENTAL_BUILD" if ascend_network_control is None else ""
     with _sandbox(request, ascend_session, ascend_evidence, needed) as sandbox:
-        yield ascend_session.networks(sandbox, ascend_evidence)
+        control = ascend_session.network_control
+        ascend_evidence.control = control.reason
+        yield NetworkUnderTest(ascend_session.toolchain, sandbox, control, ascend_evidence)
 
 
 @pytest.fixture
@@ -209,8 +213,12 @@ def ascend_static_kernels(
 
     ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
     """
+    from pytest_ascendcache.observation import StaticKernelsUnderTest
+
     with _sandbox(request, ascend_session, ascend_evidence, "OP_COMPILER") as sandbox:
-        yield ascend_session.static_kernels(sandbox, ascend_evidence)
+        toolchain, shelf = ascend_session.toolchain, ascend_session.package_shelf
+        turns = ascend_session.turns
+        yield StaticKernelsUnderTest(toolchain, sandbox, shelf, ascend_evidence, turns)
 
 
 @pytest.fixture
@@ -221,6 +229,7 @@ def ascend_script(
 
     All tests use one operator package and therefore take turns, also with ``-n``.
     """
+    from pytest_ascendcache.observation.script import ScriptUnderTest
     from pytest_ascendcache.observation.turns import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
@@ -231,7 +240,7 @@ def ascend_script(
         _sandbox(request, ascend_session, ascend_evidence) as sandbox,
         turn(ascend_session.turns),
     ):
-        yield ascend_session.script(toolchain, sandbox, ascend_evidence)
+        yield ScriptUnderTest(toolchain, sandbox, ascend_evidence, ascend_session.script_runs)
 
 
 @pytest.fixture(scope="session")

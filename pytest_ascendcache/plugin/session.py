@@ -28,14 +28,12 @@ from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
     NetworkControl,
-    NetworkUnderTest,
     PositiveControl,
     Shared,
-    StaticKernelsUnderTest,
     network_control,
     positive_control,
 )
-from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
+from pytest_ascendcache.observation.script import UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
@@ -44,7 +42,6 @@ from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.users_language import say
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
-from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 
 CONTROL_OPERATOR = OperatorSpec(
@@ -299,7 +296,7 @@ class AscendSession:
             shutil.rmtree(sandbox, ignore_errors=True)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in a sandbox.
+        """A cache under test in a sandbox; also for checks that share one, see ``kit``'s ``Caches``.
 
         Raises:
             ToolchainError: where the toolchain fails at a plain compile.
@@ -310,29 +307,10 @@ class AscendSession:
         edition = self.judged_by.cann
         return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared, edition)
 
-    def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
-        """Networks under test in a sandbox.
-
-        Raises:
-            ToolchainError: where the positive control of networks fails.
-        """
-        evidence.control = self.network_control.reason
-        return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
-
-    def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
-        """Static kernels under test in a sandbox."""
-        toolchain, shelf = self.toolchain, self.package_shelf
-        return StaticKernelsUnderTest(toolchain, sandbox, shelf, evidence, self.turns)
-
     @cached_property
-    def _script_runs(self) -> UndisturbedRuns:
+    def script_runs(self) -> UndisturbedRuns:
+        """Runs of a user's script that nothing disturbs, which checks share."""
         return UndisturbedRuns(self.sandbox("undisturbed"))
-
-    def script(
-        self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
-    ) -> ScriptUnderTest:
-        """A user's script under test in a sandbox. Checks share its undisturbed runs."""
-        return ScriptUnderTest(toolchain, sandbox, evidence, self._script_runs)
 
     def close(self) -> None:
         """End the toolchain's processes, and unmount the nodes."""

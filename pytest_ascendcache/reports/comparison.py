@@ -235,24 +235,25 @@ def main(arguments: list[str] | None = None) -> int:
         default=preferred_language(os.environ).value,
         help="language of the output (default: the locale's); the page has both",
     )
-    given = parser.parse_args(arguments)
-    language = Language(given.language)
-    if len(given.reports) < 2:
+    options = parser.parse_args(arguments)
+    language = Language(options.language)
+    if len(options.reports) < 2:
         parser.error(
             translated(
-                f"{given.reports[0]} alone cannot be compared; name two reports or more.", language
+                f"{options.reports[0]} alone cannot be compared; name two reports or more.",
+                language,
             )
         )
     try:
-        comparison = compare([(path, read_report(path)) for path in given.reports])
-        if given.output is not None:
-            write_output(given.output, as_html(comparison))
+        comparison = compare([(path, read_report(path)) for path in options.reports])
+        if options.output is not None:
+            write_output(options.output, as_html(comparison))
     except ReportFileError as error:
         parser.error(translated(str(error), language))
     except OSError as error:
-        parser.error(translated(f"{given.output} cannot be written: {error.strerror}.", language))
+        parser.error(translated(f"{options.output} cannot be written: {error.strerror}.", language))
     sys.stdout.write(as_text(comparison, language))
-    if not given.fail_on_worse:
+    if not options.fail_on_worse:
         return 0
     for rule in comparison.worse:
         sys.stdout.write(text("worse", language, rule=rule) + "\n")

@@ -244,27 +244,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--broken", action="store_true", help="print the checks that did not pass, one a line"
     )
     what.add_argument("--figures", action="store_true", help="print what the runs cost")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        groups = [[read_report(path) for path in group] for group in given.group]
+        groups = [[read_report(path) for path in group] for group in options.group]
     except ValueError as error:
         parser.error(str(error))
-    if given.broken:
+    if options.broken:
         for each in (each for group in groups for each in worth_repeating(group[0])):
             print(each)
-    elif given.figures:
+    elif options.figures:
         print("\n".join(figures(report) for group in groups for report in group))
     else:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        if given.title:
-            for paths, (report, *_) in zip(given.group, groups, strict=True):
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        if options.title:
+            for paths, (report, *_) in zip(options.group, groups, strict=True):
                 form = report["toolchain"]["name"] = paths[0].stem.removesuffix("-1")
                 for each in report["checks"]:
                     name = each["check"].rpartition("::")[2].partition("[")[0]
-                    each["repeat"] = f"FORM={form} {_command(given.title)} -k {name}"
-        setting = read_text(given.setting) if given.setting else ""
-        page = markdown(groups, given.title, setting).replace(f"{Path.cwd()}/", "")
-        write_output(given.output, page)
+                    each["repeat"] = f"FORM={form} {_command(options.title)} -k {name}"
+        setting = read_text(options.setting) if options.setting else ""
+        page = markdown(groups, options.title, setting).replace(f"{Path.cwd()}/", "")
+        write_output(options.output, page)
 
 
 if __name__ == "__main__":

@@ -164,13 +164,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("report", type=Path, help="a file that --ascend-report wrote")
     parser.add_argument("page", type=Path, help="the page to write")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        write_output(given.page, html_report(read_report(given.report)))
+        write_output(options.page, html_report(read_report(options.report)))
     except ReportFileError as error:
         parser.error(str(error))
     except OSError as error:
-        parser.error(f"{given.page} cannot be written: {error.strerror}.")
+        parser.error(f"{options.page} cannot be written: {error.strerror}.")
     return 0
 
 

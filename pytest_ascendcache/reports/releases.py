@@ -30,13 +30,13 @@ def table(reports: Sequence[Document]) -> str:
         tool = report["toolchain"]
         toolchains.setdefault(tool["name"], {})[tool["version"]] = report
     releases = list(dict.fromkeys(each["toolchain"]["version"] for each in reports))
-    for name, found in toolchains.items():
-        if missing := [each for each in releases if each not in found]:
+    for name, by_release in toolchains.items():
+        if missing := [each for each in releases if each not in by_release]:
             raise ValueError(f"there is no report of {name} {missing[0]}; give one of each release")
     rows: list[tuple[int, list[str]]] = []
-    for name, found in toolchains.items():
-        given = [(Path(release), found[release]) for release in releases]
-        for row in (row for kind in compare(given).groups.values() for row in kind):
+    for name, by_release in toolchains.items():
+        files = [(Path(release), by_release[release]) for release in releases]
+        for row in (row for kind in compare(files).groups.values() for row in kind):
             cells = [cell.label(Language.ENGLISH) for cell in row.cells]
             rank = min(harm_rank(cell.harm) for cell in row.cells)
             rows.append((rank, [name, row.rule, *cells]))
@@ -46,16 +46,20 @@ def table(reports: Sequence[Document]) -> str:
     lines = [f"| {line} |" for line in (head, rule, *body)]
     lines += ["", "## Checks with different results in two releases", ""]
     differing = [
-        line for name, found in toolchains.items() for line in _differing(name, found, releases)
+        line
+        for name, by_release in toolchains.items()
+        for line in _differing(name, by_release, releases)
     ]
     return "\n".join([*lines, *(differing or ["Nothing."])]) + "\n"
 
 
-def _differing(name: str, found: Mapping[str, Document], releases: Sequence[str]) -> Iterable[str]:
+def _differing(
+    name: str, by_release: Mapping[str, Document], releases: Sequence[str]
+) -> Iterable[str]:
     """Checks whose verdict or harm differs between releases."""
     checks: dict[str, dict[str, Mapping[str, Any]]] = {}
     for release in releases:
-        for check in found[release]["checks"]:
+        for check in by_release[release]["checks"]:
             checks.setdefault(check["check"], {})[release] = check
     for check, each in checks.items():
         results = {release: _result(each.get(release)) for release in releases}
@@ -82,20 +86,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     parser.add_argument("--output", type=Path, metavar="FILE.md", required=True)
     parser.add_argument("--title", required=True, help="what was judged")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        page = table([read_report(path) for path in given.reports])
+        page = table([read_report(path) for path in options.reports])
     except ValueError as error:
         parser.error(str(error))
     print(page, end="")
     head = (
-        f"# {given.title}: releases side by side\n\n"
+        f"# {options.title}: releases side by side\n\n"
         "Written by `ci/verify-mindspore RELEASE RELEASE...`; do not edit. A cell counts the\n"
         "verdicts of a rule's checks for a release, regardless of known deviations, and names the\n"
         "worst harm that one of them observed. The worst harm comes first.\n\n"
     )
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    write_output(given.output, head + page)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    write_output(options.output, head + page)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ class PlainReport:
     ``aborted``: another rank kept this one from going on.
     """
 
-    when: str
     outcome: str
     text: str
     skip: tuple[str, int, str] | None
@@ -63,7 +62,6 @@ def plain(report: pytest.TestReport) -> PlainReport:
     rank = getattr(report, "ascend_rank", {})
     longrepr = report.longrepr
     return PlainReport(
-        when=report.when,
         outcome=report.outcome,
         text=report.longreprtext,
         skip=(str(longrepr[0]), int(longrepr[1]), str(longrepr[2]))
