@@ -40,7 +40,7 @@ from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
+from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import release_answer
@@ -65,7 +65,7 @@ class Collector:
         self._toolchain = toolchain
         self._settings = settings_of(config)
         self._alone: list[VerdictRecord] = []
-        self._gangs: dict[str, list[WorkerRank]] = {}
+        self._gangs: dict[str, list[RankRecord]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
         self._announced = False
@@ -127,9 +127,9 @@ class Collector:
         if rank is None:
             self._alone.append(record)
         else:
-            of_rank = RankRecord(rank["rank"], rank["aborted"], record)
-            on_worker = WorkerRank(of_rank, rank["size"], getattr(report, "worker_id", ""))
-            self._gangs.setdefault(rank["gang"], []).append(on_worker)
+            worker = getattr(report, "worker_id", "")
+            of_rank = RankRecord(rank["rank"], rank["aborted"], record, rank["size"], worker)
+            self._gangs.setdefault(rank["gang"], []).append(of_rank)
 
     @property
     def _records(self) -> list[VerdictRecord]:

@@ -296,7 +296,7 @@ class AscendSession:
             shutil.rmtree(sandbox, ignore_errors=True)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in a sandbox; also for checks that share one, see ``kit``'s ``Caches``.
+        """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``.
 
         Raises:
             ToolchainError: where the toolchain fails at a plain compile.

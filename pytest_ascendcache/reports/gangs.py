@@ -15,11 +15,16 @@ _SUMMED = ("compiles", "starts")
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The record of one rank; ``aborted``: it only says that another rank stopped this one."""
+    """The record of one rank; ``aborted``: it only says that another rank stopped this one.
+
+    A rank that was a separate test on an xdist ``worker`` is one of ``size``.
+    """
 
     rank: int
     aborted: bool
     record: VerdictRecord
+    size: int = 0
+    worker: str = ""
 
 
 def gang_record(
@@ -55,25 +60,15 @@ def gang_record(
     )
 
 
-@dataclass(frozen=True)
-class WorkerRank:
-    """The record of one of ``size`` ranks that was a separate test on an xdist worker."""
-
-    of_rank: RankRecord
-    size: int
-    worker: str
-
-
-def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
+def whole_gang(check: str, ranks: Sequence[RankRecord]) -> VerdictRecord:
     """One record for ranks on workers. A rank without a record, whose worker died, is undecided."""
-    by_rank = {each.of_rank.rank: each for each in reversed(ranks)}
-    records = [each.of_rank for each in ranks]
+    by_rank = {each.rank: each for each in reversed(ranks)}
+    records = list(ranks)
     notes = []
     for rank in range(ranks[0].size):
         if rank in by_rank:
             each = by_rank[rank]
-            verdict = each.of_rank.record.verdict.value
-            outcome = "aborted" if each.of_rank.aborted else verdict
+            outcome = "aborted" if each.aborted else each.record.verdict.value
             ending = f"{outcome}, on worker {each.worker}"
         else:
             ending = "no verdict: its worker was lost"

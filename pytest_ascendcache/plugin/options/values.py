@@ -21,7 +21,7 @@ class Values:
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        self._read: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self._shown: dict[str, list[str]] = {}
         if not hasattr(config, "workerinput"):  # a worker gets what the controller has settled
             _adopt_ini(config)
@@ -30,25 +30,25 @@ class Values:
             if given in _NOT_GIVEN:
                 continue
             if option.kind is None:
-                self._read[option.name] = True
+                self._values[option.name] = True
                 self._shown[option.name] = [option.name]
                 continue
             texts = given if option.repeatable else [given]
-            values = [_read(option, option.name, text, Path.cwd()) for text in texts]
-            self._read[option.name] = tuple(values) if option.repeatable else values[0]
+            read = [_read(option, option.name, text, Path.cwd()) for text in texts]
+            self._values[option.name] = tuple(read) if option.repeatable else read[0]
             self._shown[option.name] = [
                 f"{option.name}={_as_text(value, text)}"
-                for text, value in zip(texts, values, strict=True)
+                for text, value in zip(texts, read, strict=True)
             ]
 
     def __getitem__(self, name: str) -> Any:
         option = OPTIONS[name]
         default: Any = () if option.repeatable else option.default if option.kind else False
-        return self._read.get(name, default)
+        return self._values.get(name, default)
 
     def given(self, name: str) -> bool:
         """Whether the option was given, on the command line or by the project."""
-        return name in self._read
+        return name in self._values
 
     def shown(self, name: str) -> str:
         """The option with its value, for messages."""
