@@ -72,7 +72,7 @@ class Doctor:
             settings = self._session.settings
             return atc_toolchain(str(sighting.program), settings.timeout, settings.soc)
         except ToolchainError as error:
-            return Finding("missing", f"atc ({sighting.program})", (str(error),))
+            return Finding("missing", f"atc ({sighting.program})", str(error))
 
     def _examined(self, toolchain: Toolchain | Finding, found_by: str) -> Finding:
         if isinstance(toolchain, Finding):
@@ -81,17 +81,17 @@ class Doctor:
         title = f"{toolchain.name} {toolchain.version} ({found_by})"
         surroundings = list(_surroundings(toolchain))
         if Capability.OPERATOR_CACHE not in toolchain.capabilities:
-            return Finding("ok", title, (*surroundings, *_lacking(toolchain)))
+            return Finding("ok", title, *surroundings, *_lacking(toolchain))
         control = positive_control(toolchain, CONTROL_OPERATOR, self._session.sandbox("doctor"))
         if not control.compiles:
             self.fine = False
-            return Finding("missing", title, (*surroundings, f"cannot compile: {control.reason}"))
+            return Finding("missing", title, *surroundings, f"cannot compile: {control.reason}")
         if control.reason:
             surroundings.append(
                 f"positive control: {control.reason}; checks that depend on it are undecided"
             )
         costs = self._costs(toolchain, control.seconds)
-        return Finding("ok", title, (*surroundings, costs, *_lacking(toolchain)))
+        return Finding("ok", title, *surroundings, costs, *_lacking(toolchain))
 
     def _costs(self, toolchain: Toolchain, seconds: float) -> str:
         if toolchain.name == "reference":
@@ -111,24 +111,20 @@ class Doctor:
         programs = in_sight("op_compiler", os.environ)
         for each in programs:
             option = f"judged with --ascend-op-compiler={each.program}"
-            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", (option,))
+            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", option)
         if not in_sight("atc", os.environ):
             yield Finding(
                 "missing",
                 "atc: neither on PATH nor below ASCEND_TOOLKIT_HOME or ASCEND_HOME_PATH",
-                (
-                    "without one only the reference is judged, which says nothing about CANN",
-                    "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
-                ),
+                "without one only the reference is judged, which says nothing about CANN",
+                "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
             )
         if not programs:
             yield Finding(
                 "missing",
                 "op_compiler, which compiles static kernels",
-                (
-                    f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
-                    "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
-                ),
+                f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
+                "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
             )
 
 

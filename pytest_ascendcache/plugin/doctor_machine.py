@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import shutil
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,13 +19,13 @@ _ENOUGH = 2 << 30
 """Bytes that the sandboxes of a whole run need at most."""
 
 
-@dataclass(frozen=True)
 class Finding:
     """A thing that was examined. ``state`` is ok, missing or note; ``details`` are lines below."""
 
-    state: str
-    what: str
-    details: tuple[str, ...] = ()
+    def __init__(self, state: str, what: str, *details: str) -> None:
+        self.state = state
+        self.what = what
+        self.details = details
 
 
 def machine_findings(base: Path, file_system: FileSystem) -> list[Finding]:
@@ -49,7 +48,8 @@ def _python() -> Finding:
     return Finding(
         "ok",
         f"{own} on {platform.machine()}, {count(cores, 'core')}",
-        (", ".join(versions), f"-n {cores} uses all cores" if cores > 1 else "-n 1 is enough"),
+        ", ".join(versions),
+        f"-n {cores} uses all cores" if cores > 1 else "-n 1 is enough",
     )
 
 
@@ -62,7 +62,7 @@ def _strace() -> Finding:
     else:
         reason, remedy = "no strace on PATH", "apt-get install strace, or dnf install strace"
     needed = rules_that_need(Capability.FAULT_POINTS)
-    return Finding("missing", reason, (f"of a real atc: {needed}", f"get it: {remedy}"))
+    return Finding("missing", reason, f"of a real atc: {needed}", f"get it: {remedy}")
 
 
 def _onnx() -> Finding:
@@ -72,7 +72,8 @@ def _onnx() -> Finding:
     return Finding(
         "missing",
         "the package onnx",
-        (f"of a real atc: {needed}", "get it: python -m pip install onnx"),
+        f"of a real atc: {needed}",
+        "get it: python -m pip install onnx",
     )
 
 
@@ -81,11 +82,9 @@ def _access_times(file_system: FileSystem) -> Finding:
         return Finding(
             "missing",
             f"access times: {file_system} never renews them",
-            (
-                "aging/works-on-relatime has no mount to check, and only markers show whether a "
-                "file was read",
-                "get it: --basetemp on a file system that is mounted relatime",
-            ),
+            "aging/works-on-relatime has no mount to check, and only markers show whether a "
+            "file was read",
+            "get it: --basetemp on a file system that is mounted relatime",
         )
     return Finding("ok", f"access times of sandboxes: {file_system}")
 
@@ -96,11 +95,9 @@ def _user() -> Finding:
     return Finding(
         "note",
         "root",
-        (
-            "checks of file permissions are not applicable: a cache of another user, a build "
-            "directory that is closed",
-            "get them: run as an ordinary user, as a CI job should",
-        ),
+        "checks of file permissions are not applicable: a cache of another user, a build "
+        "directory that is closed",
+        "get them: run as an ordinary user, as a CI job should",
     )
 
 
@@ -109,7 +106,7 @@ def _space(base: Path) -> Finding:
         return Finding(
             "missing",
             f"sandboxes in {base}: the path contains {refused[0]!r}, which ATC does not accept",
-            ("get it: --basetemp=/tmp/ascendcache",),
+            "get it: --basetemp=/tmp/ascendcache",
         )
     free = shutil.disk_usage(base).free
     megabytes = f"{free >> 20} MB free for sandboxes in {base}"
@@ -118,8 +115,6 @@ def _space(base: Path) -> Finding:
     return Finding(
         "missing",
         megabytes,
-        (
-            f"a whole run takes up to {_ENOUGH >> 20} MB",
-            "get it: --basetemp=DIR where there is more",
-        ),
+        f"a whole run takes up to {_ENOUGH >> 20} MB",
+        "get it: --basetemp=DIR where there is more",
     )

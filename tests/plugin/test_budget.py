@@ -1,4 +1,4 @@
-"""``--ascend-budget``: as many checks as fit, the most telling first; what is left out is said."""
+"""``--ascend-budget``: as many checks as fit, and a report of what is left out."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pyte
 
 
 def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
-    # Its clock goes a hundred times as fast, so that a run takes seconds on any machine.
+    # A clock that runs a hundred times as fast makes a run take seconds on any machine.
     pytester.makepyfile(
         hurried="""
         import time

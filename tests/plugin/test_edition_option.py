@@ -17,7 +17,7 @@ DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
 
 
 def _atc(directory: Path, toolkit: str, opp: str) -> Path:
-    """A program that only fails, in an installation that says it is of these releases."""
+    """A program that only fails, in an installation whose version files name these releases."""
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
     (directory / "toolkit/bin/atc").chmod(0o755)
     for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):

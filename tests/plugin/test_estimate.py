@@ -1,4 +1,4 @@
-"""What a run is said to take before it begins."""
+"""The estimate of a run's duration, printed before the first check."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cases_of(life: Any) -> list[str]:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table of costs, and every check of it needs nothing special."""
+    """A table of costs for checks that need no capability."""
     found: dict[str, Any] = {
         f"{PLAIN}short": 2.0,
         f"{PLAIN}long": 50.0,
@@ -98,12 +98,12 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
 @pytest.mark.parametrize(
     ("workers", "control", "strain", "seconds"),
     [
-        # A run computes 0.2 s and sleeps for 0.8 s; it took 1.4 s as it waited for processors too.
+        # A run computes for 0.2 s and sleeps for 0.8 s; waiting for processors, it took 1.4 s.
         (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
         (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 54 * 0.4 / 2),
-        # What it computes cannot be seen: then nothing says that it sleeps less than it takes.
+        # Its processor time is unknown, so all of its duration may be sleep.
         (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
-        # It does nothing but compute, and was lucky.
+        # It only computes, and was lucky to get a processor.
         (1, PositiveControl(seconds=0.6, used=0.5), 3.0, 50 * 0.5 * 3),
         (1, PositiveControl(seconds=0.6, used=0.5), 1.0, 50 * 0.6),
     ],
@@ -124,9 +124,9 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
         (1, 1.0, 0.0, 4 * 402 * 0.5),
         (1, 1.0, 0.15, 4 * 402 * 0.25),
         (1, 3.0, 0.15, 4 * 402 * 0.25 * 3),
-        # The shortest is right where a server works beside it.
+        # The shortest duration counts if a server worked at the same time.
         (1, 1.0, 0.7, 4 * 402 * 0.5),
-        # Every worker has a control of its own, and starts a server for it.
+        # Every worker starts a server and runs the positive control.
         (2, 1.0, 0.15, 4 * 402 * 0.25 + 2 * 1.7),
         (2, 3.0, 0.15, 4 * 402 * 0.25 * 3 + 2 * 1.7),
     ],

@@ -1,4 +1,4 @@
-"""Green means judged: which toolchain, that it was run, and what a failed control leaves open."""
+"""A green run has judged something: which toolchain, that it ran, and what stays undecided."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) ->
 
 
 def test_a_check_that_a_rule_leaves_out_is_one_item(suite: pytest.Pytester) -> None:
-    """To make all of its cases takes most of the time of a short run; those named are found."""
+    """Creating all cases would take most of a short run; cases that are named are still found."""
     module = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
     given = ("--ascend-cache", RULE, "--collect-only", "-q", "--pyargs")
     whole = suite.runpytest_subprocess(*given, module)
@@ -199,12 +199,12 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
         ]
     )
     checks = json.loads((suite.path / "r.json").read_text())["checks"]
-    # Networks have a positive control of their own.
+    # Networks have a separate positive control.
     own = {each["verdict"] for each in checks if "test_other_rooms" not in each["check"]}
     assert own == {"undecided"}
 
 
-# --- ends that nobody planned ---------------------------------------------------------------
+# --- interrupted and broken runs ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
         f"""
         import pytest, signal
 
-        # Where this test runs in the background, SIGINT is ignored.
+        # SIGINT is ignored if this test runs in the background.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @pytest.fixture(autouse=True)
@@ -318,7 +318,7 @@ def test_an_interrupt_ends_the_compiler_too(suite: pytest.Pytester) -> None:
         """
         import signal
 
-        # Where this test runs in the background, SIGINT is ignored.
+        # SIGINT is ignored if this test runs in the background.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         """
     )

@@ -1,4 +1,4 @@
-"""Looking around: ``--ascend-doctor``, ``--ascend-rules``, and the first selection of checks."""
+"""``--ascend-doctor``, ``--ascend-rules``, and the first selection of checks."""
 
 from __future__ import annotations
 

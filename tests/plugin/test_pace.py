@@ -1,4 +1,4 @@
-"""The end of a run says what bounded it."""
+"""The end of a run says what limited its speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paced(
     checks: dict[str, tuple[str, float]],
     machine: float = 0.2,
 ) -> Pace:
-    """A run of so many seconds, of ``checks`` with their worker and what they took."""
+    """A run of this many seconds, with ``checks``: their workers and durations."""
     clock = iter((100.0, 100.0 + seconds))
     ticks = iter(((1000.0, 100.0), (2000.0, 100.0 + 1000.0 * machine)))
     monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: next(clock)))

@@ -1,4 +1,4 @@
-"""``--ascend-suite``: the core of the suite, unless all of it or a part is asked for."""
+"""``--ascend-suite``: the core of the suite, unless the options ask for all of it or a part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
 def collected(
     warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., set[str]]:
-    """What is collected with these options in an empty directory, found once for all tests."""
+    """The tests collected with these options in an empty directory, computed once."""
 
     @functools.cache
     def collected(*options: str) -> set[str]:

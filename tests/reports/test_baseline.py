@@ -1,4 +1,4 @@
-"""``--ascend-baseline``: only what is new or fixed since an earlier report is news."""
+"""``--ascend-baseline``: what is new or fixed since an earlier report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several reports side by side."""
+"""``ascendcache-compare``: several reports side by side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _compare(directory: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
-    """A directory with ``good.json``, ``bad.json`` and ``part.json``, which has one rule less."""
+    """A directory with ``good.json``, ``bad.json``, and ``part.json``, which lacks a rule."""
     alike, other = record("s", "cache-mode/enable-stores"), record("a")
     files = {
         "good.json": report(alike, other),

@@ -1,4 +1,4 @@
-"""What the release gate says first: one sentence for the person who decides."""
+"""The answer of the release gate: one sentence for the person who decides."""
 
 from __future__ import annotations
 

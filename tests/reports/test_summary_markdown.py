@@ -1,4 +1,4 @@
-"""What GitHub is shown of a run, and nobody else; and what JUnit says of a check."""
+"""What GitHub shows of a run, and what JUnit shows of a check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFECT = "--ascend-defect=default-is-enable"
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A directory, and an environment that is no CI's."""
+    """A directory, and an environment without CI variables."""
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
