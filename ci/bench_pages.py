@@ -15,7 +15,7 @@ from pytest_ascendcache.contract import Capability, Verdict, load_rules
 from pytest_ascendcache.observation import Evidence
 from pytest_ascendcache.reports.html_report import html_report
 from pytest_ascendcache.reports.json_report import document
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule
+from pytest_ascendcache.reports.records import VerdictRecord
 
 BROKEN = 50
 """One check in so many is broken."""
@@ -34,7 +34,7 @@ def pages(directory: Path) -> None:
     """Pages of many cells, named and broken as those of the suite."""
     for count in (10_000, 50_000):
         records = list(_records(count))
-        report = document(_ABOUT, by_rule(records, load_rules()))
+        report = document(_ABOUT, records, load_rules())
         place = directory / f"{count}.html"
         start, processor = time.perf_counter(), time.process_time()
         place.write_text(html_report(report), encoding="utf-8")

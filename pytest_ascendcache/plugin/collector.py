@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Verdict, rules_for
+from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -42,7 +42,7 @@ from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
 from pytest_ascendcache.reports.json_report import document
-from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.records import VerdictRecord, tried_cells
 from pytest_ascendcache.reports.release_answer import release_answer
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
@@ -246,7 +246,7 @@ class Collector:
             ]
 
     def _document(self, exit_status: int) -> Document:
-        return document(self._description(exit_status), self._results)
+        return document(self._description(exit_status), self._records, self._rules)
 
     def _why_nothing_judged(self) -> str:
         """Why a run without a failure judged nothing either; empty if it judged something."""
@@ -261,9 +261,9 @@ class Collector:
         return ""
 
     @property
-    def _results(self) -> list[RuleResult]:
-        editions = self._session.judged_by.editions
-        return by_rule(self._records, rules_for(self._settings.toolchain, *editions))
+    def _rules(self) -> Mapping[str, Rule]:
+        """The rules that this run judges by."""
+        return rules_for(self._settings.toolchain, *self._session.judged_by.editions)
 
     @property
     def _news(self) -> News | None:
@@ -305,7 +305,8 @@ class Collector:
 
     def _editions(self) -> list[str]:
         """The editions of those documents whose promises were judged."""
-        products = {result.rule.product for result in self._results}
+        rules, judged = self._rules, {record.rule for record in self._records}
+        products = {rule.product for id_, rule in rules.items() if id_ in judged}
         editions = self._session.judged_by.editions
         return [str(each) for each in editions if each.product in products]
 

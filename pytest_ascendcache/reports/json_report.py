@@ -8,14 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract import Rule, Verdict
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import SCHEMA, Document
-from pytest_ascendcache.reports.records import RuleResult, accuracy_rows
+from pytest_ascendcache.reports.records import (
+    WORST_FIRST,
+    VerdictRecord,
+    accuracy_rows,
+    harm_rank,
+)
 
 
-def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> Document:
-    """The report as plain data.
+def document(
+    description: Mapping[str, Any], records: Iterable[VerdictRecord], rules: Mapping[str, Rule]
+) -> Document:
+    """The report as plain data, of the records of a run that judged by these rules.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
     (``what``, ``version``, ``path``, and ``text``, one line for people); ``editions`` of the
@@ -30,19 +37,20 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     kernels by operator and mode, in ulp; ``checks``, a verdict record each (see
     ``records.VerdictRecord``).
     """
-    checks = [record for result in results for record in result.records]
-    records = [record.as_dict() for record in checks]
+    by_rule: dict[str, list[VerdictRecord]] = {}
+    for record in sorted(records, key=_badness):
+        by_rule.setdefault(record.rule, []).append(record)
+    judged = [_rule(rule, by_rule[id_]) for id_, rule in rules.items() if id_ in by_rule]
+    ordered = [record for rule in judged for record in by_rule[rule["id"]]]
+    checks = [record.as_dict() for record in ordered]
     return {
         "schema": SCHEMA,
         **description,
-        "totals": {
-            "rules": _counts(result.verdict for result in results),
-            "checks": _counts(record.verdict for record in checks),
-        },
-        "causes": [each.as_dict() for each in causes(records, [each.rule.id for each in results])],
-        "rules": [_rule(result) for result in results],
-        "accuracy": accuracy_rows(checks),
-        "checks": records,
+        "totals": {"rules": _counts(judged), "checks": _counts(checks)},
+        "causes": [each.as_dict() for each in causes(checks, [rule["id"] for rule in judged])],
+        "rules": judged,
+        "accuracy": accuracy_rows(ordered),
+        "checks": checks,
     }
 
 
@@ -51,19 +59,25 @@ def as_json(report: Document) -> str:
     return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
 
 
-def _counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    counts = Counter(verdicts)
-    return {verdict.value: counts[verdict] for verdict in Verdict}
+def _badness(record: VerdictRecord) -> tuple[int, int]:
+    return WORST_FIRST.index(record.verdict), harm_rank(record.harm)
 
 
-def _rule(result: RuleResult) -> dict[str, Any]:
-    rule = result.rule
+def _counts(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How often each verdict occurs, zeros included."""
+    counts = Counter(each["verdict"] for each in judged)
+    return {verdict.value: counts[verdict.value] for verdict in Verdict}
+
+
+def _rule(rule: Rule, records: Sequence[VerdictRecord]) -> dict[str, Any]:
+    """A rule with the worst verdict and harm of its records, which come the worst first."""
     names = ("id", "title_en", "title_zh", "statement", "statement_zh")
+    readings = (reading for record in records for reading in record.evidence["readings"])
     return {
         **{name: getattr(rule, name) for name in names},
         "level": rule.level.value,
         "source": asdict(rule.source),
-        "verdict": result.verdict.value,
-        "harm": result.harm,
-        "readings": result.readings,
+        "verdict": records[0].verdict.value,
+        "harm": min((each.harm for each in records), key=harm_rank),
+        "readings": list(dict.fromkeys(readings)),
     }

@@ -1,4 +1,4 @@
-"""Verdict records of checks, and the results of rules that follow from them."""
+"""Verdict records of checks, and what several reports compute from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_ascendcache.contract import Rule, Verdict
+from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.language import Language, text
 
@@ -59,43 +59,6 @@ class VerdictRecord:
         return cls(**{**data, "verdict": Verdict(data["verdict"])})
 
 
-@dataclass(frozen=True)
-class RuleResult:
-    """A rule with the records of its checks: the worst verdict first, then the worst harm."""
-
-    rule: Rule
-    records: tuple[VerdictRecord, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """The worst verdict of its checks."""
-        return self.records[0].verdict
-
-    @property
-    def harm(self) -> str | None:
-        """The worst harm that its checks observed, None if they observed none."""
-        return min((each.harm for each in self.records), key=harm_rank)
-
-    @property
-    def readings(self) -> list[str]:
-        """The toolchain's readings of questions that the documents leave open, each once."""
-        return list(
-            dict.fromkeys(each for one in self.records for each in one.evidence["readings"])
-        )
-
-
-def by_rule(records: Iterable[VerdictRecord], rules: Mapping[str, Rule]) -> list[RuleResult]:
-    """Records grouped by rule, in the order of the rule files."""
-    grouped: dict[str, list[VerdictRecord]] = {}
-    for record in records:
-        grouped.setdefault(record.rule, []).append(record)
-    return [
-        RuleResult(rule, tuple(sorted(grouped[name], key=_badness)))
-        for name, rule in rules.items()
-        if name in grouped
-    ]
-
-
 def beneath(check: Mapping[str, Any]) -> Verdict:
     """The verdict of a record's data regardless of known deviations and of a baseline."""
     deviation = check.get("deviation")
@@ -105,10 +68,6 @@ def beneath(check: Mapping[str, Any]) -> Verdict:
 def harm_rank(harm: str | None) -> int:
     """The place of a harm in their order: 0 for the worst, the last for None."""
     return Harm(harm).rank if harm else len(Harm)
-
-
-def _badness(record: VerdictRecord) -> tuple[int, int]:
-    return WORST_FIRST.index(record.verdict), harm_rank(record.harm)
 
 
 def tally(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
