@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 
 from pytest_ascendcache.audit import Audit, RemovalPlan, audit, write_plan
 from pytest_ascendcache.contract import Edition
-from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import say
 
 
@@ -39,19 +39,24 @@ class Audits:
 
 
 class PlanWriter:
-    """Writes the removal plan at the end of a run; registered with ``--ascend-audit-fix``."""
+    """Writes the removal plan at the end of a run; registered with ``--ascend-audit-fix``.
 
-    def __init__(self, config: pytest.Config, path: Path) -> None:
+    ``plans`` returns the plans of all audited directories.
+    """
+
+    def __init__(
+        self, config: pytest.Config, path: Path, plans: Callable[[], list[RemovalPlan]]
+    ) -> None:
         self._config = config
         self._path = path
+        self._plans = plans
         self._line = ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(self._config, "workerinput") or self._config.option.collectonly:
             return
-        audits = ascend_session_of(self._config).audits
-        plans = [audits.plan(each) for each in settings_of(self._config).audit.directories]
+        plans = self._plans()
         try:
             write_plan(self._path, plans)
         except OSError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.plugin import hookspecs
+from pytest_ascendcache.plugin import fixtures, hookspecs
 from pytest_ascendcache.plugin.options.settings import SUITE, read_settings
 from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_ascendcache.plugin.options.settings import Settings
     from pytest_ascendcache.toolchains import Toolchain
 
-pytest_plugins = ["pytest_ascendcache.plugin.fixtures"]
-
 _MARKERS = (
     "ascend_rule(id): the promise of the documents that a test judges",
     "ascend_cells(factor=levels): the combinations of options that a test is for",
@@ -45,6 +43,7 @@ _PARAMETERS = {"ascend_cell", "ascend_release", "ascend_audited", "ascend_node_p
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(fixtures, "ascendcache-fixtures")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

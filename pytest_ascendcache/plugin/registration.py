@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_ascendcache.audit import RemovalPlan
 from pytest_ascendcache.combinations import seed
 from pytest_ascendcache.plugin.audits import PlanWriter
 from pytest_ascendcache.plugin.collector import Collector
@@ -31,7 +32,12 @@ def register_plugins(config: pytest.Config) -> None:
     collector = Collector(config, session.toolchain if settings.needs_toolchain else None)
     config.pluginmanager.register(collector, "ascendcache-collector")
     if settings.audit.fix is not None:
-        config.pluginmanager.register(PlanWriter(config, settings.audit.fix), "ascendcache-plan")
+
+        def plans() -> list[RemovalPlan]:
+            return [session.audits.plan(each) for each in settings.audit.directories]
+
+        writer = PlanWriter(config, settings.audit.fix, plans)
+        config.pluginmanager.register(writer, "ascendcache-plan")
     join_selecting(config)
     if settings.resume is not None:
         join_resuming(config, collector.adopt)
