@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from pytest_ascendcache.caches.filesystem import AccessTimes, FileSystem
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.faults import find_strace
+from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC
 from pytest_ascendcache.toolchains.models import can_write_models
 from pytest_ascendcache.words import count
 
@@ -102,7 +102,7 @@ def _user() -> Finding:
 
 
 def _space(base: Path) -> Finding:
-    if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
+    if refused := NO_PATH_OF_ATC.search(str(base)):
         return Finding(
             "missing",
             f"sandboxes in {base}: the path contains {refused[0]!r}, which ATC does not accept",

@@ -51,7 +51,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
-def told(
+def line_of(
     checks: list[str],
     workers: int = 1,
     control: PositiveControl | None = None,
@@ -90,7 +90,7 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
     workers: int, used: float, said: str
 ) -> None:
     checks = [f"{PLAIN}long", *(f"{PLAIN}short[{number}]" for number in range(45))]
-    line = told(checks, workers, PositiveControl(seconds=1.0, used=used))
+    line = line_of(checks, workers, PositiveControl(seconds=1.0, used=used))
     assert line.endswith(said.removeprefix("*"))
 
 
@@ -111,7 +111,7 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
 def test_what_other_processes_take_is_told_from_what_a_run_takes(
     workers: int, control: PositiveControl, strain: float, seconds: float
 ) -> None:
-    line = told([f"{PLAIN}long"], workers, control, strain=strain)
+    line = line_of([f"{PLAIN}long"], workers, control, strain=strain)
     busy = ", as busy as this machine is" if strain > 1 else ""
     how_many = f" with {workers} workers" if workers > 1 else ""
     assert line.endswith(f": about {module.duration(seconds)}{how_many}{busy}")
@@ -146,7 +146,7 @@ def test_the_reference_computes_all_of_its_time(
     )
     checks = [f"{PLAIN}dear[{number}]" for number in range(4 * workers)]
     control = PositiveControl(seconds=1.7)
-    line = told(checks, workers, control, strain=strain, toolchain="reference")
+    line = line_of(checks, workers, control, strain=strain, toolchain="reference")
     assert f": about {module.duration(seconds)}" in line
 
 
@@ -178,7 +178,7 @@ def test_a_server_says_what_it_used_and_its_children() -> None:
 def test_harm_of_checks_that_a_list_names_is_looked_for(entry: dict[str, Any], named: int) -> None:
     checks = [f"{PLAIN}long", f"{PLAIN}short[1]", f"{PLAIN}short[2]"]
     listed = Deviation(origin="", rule="", reason="", observed=(), **entry)
-    line = told(checks, deviations=(listed,))
+    line = line_of(checks, deviations=(listed,))
     assert line.startswith(f"about {54 + named * module.HARM:.0f} runs of atc")
 
 
@@ -191,7 +191,7 @@ def test_harm_of_what_was_broken_in_the_baseline_is_looked_for() -> None:
         for each, verdict in zip(checks, verdicts, strict=True)
     }
     baseline = Baseline(Path("earlier.json"), "atc 8.0", found, {}, {})
-    line = told(checks, baseline=baseline)
+    line = line_of(checks, baseline=baseline)
     assert line.startswith(f"about {54 + 2 * module.HARM:.0f} runs of atc")
 
 
@@ -205,7 +205,7 @@ def test_a_time_is_rounded_by_a_few_percent(seconds: float, said: str) -> None:
 
 @WITH_TABLE
 def test_what_checks_do_beside_their_runs_counts() -> None:
-    line = told([f"{PLAIN}dear"])
+    line = line_of([f"{PLAIN}dear"])
     assert line.startswith("about 2 runs of atc")
     assert line.endswith(f"about {2 + 400 * module.SHORT:.0f} s")
 
@@ -241,7 +241,7 @@ def test_all_cases_of_a_life_cost_what_is_on_record() -> None:
     ],
 )
 def test_stress_takes_what_is_asked_for(asked: StressSettings, seconds: float) -> None:
-    line = told([STRESS], 4, PositiveControl(seconds=0.25), asked)
+    line = line_of([STRESS], 4, PositiveControl(seconds=0.25), asked)
     assert line.endswith(f"about {module.duration(seconds)} with 4 workers")
 
 
@@ -253,11 +253,11 @@ def test_seconds_that_are_asked_for_do_not_grow_on_a_busy_machine(
     control = PositiveControl(seconds=0.25, used=0.25)
     monkeypatch.setattr(module, "positive_control", lambda *_: control)
     asked = StressSettings(seconds=60.0, operators=2)
-    line = told([STRESS], 1, control, asked, strain=5.0, toolchain=toolchain)
+    line = line_of([STRESS], 1, control, asked, strain=5.0, toolchain=toolchain)
     assert f": about {module.duration(60 + 24 * 0.25 * 5)}, as busy" in line
 
 
 @WITH_TABLE
 def test_nothing_is_said_of_what_does_not_apply() -> None:
-    assert told([]) == ""
-    assert told([f"{PLAIN}short"], control=PositiveControl(compiles=False)) == ""
+    assert line_of([]) == ""
+    assert line_of([f"{PLAIN}short"], control=PositiveControl(compiles=False)) == ""
