@@ -149,7 +149,7 @@ RELEASES = {
     f"{RELEASE}cards = 1000000": "'cards' is 1000000; write how many",
     f"{RELEASE}cards = -1": "'cards' is -1",
     f"{RELEASE}cards = nan": "'cards' is nan",
-    f"{RELEASE}caches = 'absent'": "holds no cache",
+    f"{RELEASE}caches = 'absent'": "holds no known cache",
     f"{RELEASE}caches = 'fifo'": "fifo",
     f"{RELEASE}toolchain2 = ''": "did you mean 'toolchain'?",
     "soc = 'A'\ntoolchain = 'act'": "did you mean 'atc'?",
