@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_ascendcache import contract, observation, operators, toolchains
-from pytest_ascendcache.plugin import hooks, hookspecs
+from pytest_ascendcache.plugin import fixtures, hookspecs
 
 _HEAD = """\
 # Public interface
@@ -43,15 +43,21 @@ _PUBLIC: dict[Any, tuple[str, ...]] = {
 
 def api_reference() -> str:
     """Return the page: fixtures, hooks and classes with their docstrings."""
-    parts = [_HEAD, "## Fixtures\n", *map(_fixture, hooks.__all__)]
+    names = sorted(name for name, value in vars(fixtures).items() if _is_fixture(value))
+    parts = [_HEAD, "## Fixtures\n", *map(_fixture, names)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
     for module, names in _PUBLIC.items():
         parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in names)]
     return "\n".join(parts)
 
 
+def _is_fixture(value: Any) -> bool:
+    """Whether a module's attribute is a fixture, in pytest from 8.4 on or before."""
+    return hasattr(value, "_fixture_function") or hasattr(value, "_pytestfixturefunction")
+
+
 def _fixture(name: str) -> str:
-    fixture = getattr(hooks, name)
+    fixture = getattr(fixtures, name)
     function = inspect.unwrap(getattr(fixture, "_fixture_function", fixture))
     returns = _plain(str(inspect.signature(function).return_annotation))
     returns = re.sub(r"^Iterator\[(.*)\]$", r"\1", returns)

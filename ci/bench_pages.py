@@ -18,7 +18,7 @@ from pytest_ascendcache.contract import Capability, Verdict, load_rules
 from pytest_ascendcache.observation import Evidence
 from pytest_ascendcache.reports.html_report import html_report
 from pytest_ascendcache.reports.json_report import document
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule
+from pytest_ascendcache.reports.records import VerdictRecord
 
 BROKEN = 50
 """One check in this many is broken."""
@@ -37,7 +37,7 @@ def pages(directory: Path) -> None:
     """Write reports of many cells, with names and failures like those of the suite."""
     for count in (10_000, 50_000):
         records = list(_records(count))
-        report = document(_ABOUT, by_rule(records, load_rules()))
+        report = document(_ABOUT, records, load_rules())
         place = directory / f"{count}.html"
         processor = time.process_time()
         wall, _ = timed(_write, place, report)

@@ -11,8 +11,7 @@ from api_reference import api_reference
 from budgets import budget_table
 
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.plugin.options.option import Group
-from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.plugin.options.table import TABLE
 from pytest_ascendcache.reports.rule_reference import rule_reference
 from pytest_ascendcache.reports.upgrade import upgrade_page
 
@@ -35,13 +34,12 @@ An empty value is a usage error. This page is made from the table of options by 
 def option_reference() -> str:
     """Return docs/options.md: every option with its help and ini key, ordered as in ``--help``."""
     parts = [_HEAD]
-    for group in Group:
-        parts += [f"\n## {group.value.capitalize()}\n\n", "| option | meaning |\n|---|---|\n"]
-        for option in OPTIONS.values():
-            if option.group is group:
-                cells = (f"`{option.usage}`", option.described)
-                escaped = (cell.replace("|", "\\|") for cell in cells)
-                parts.append(f"| {' | '.join(escaped)} |\n")
+    for heading, options in TABLE.items():
+        parts += [f"\n## {heading.capitalize()}\n\n", "| option | meaning |\n|---|---|\n"]
+        for option in options:
+            cells = (f"`{option.usage}`", option.description())
+            escaped = (cell.replace("|", "\\|") for cell in cells)
+            parts.append(f"| {' | '.join(escaped)} |\n")
     return "".join(parts)
 
 

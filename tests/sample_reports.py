@@ -12,7 +12,7 @@ from pytest_ascendcache.observation import CacheSize, Evidence, RankEvent
 from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.json_report import document
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule
+from pytest_ascendcache.reports.records import VerdictRecord
 
 OUTCOME = "combinations/outcome"
 _CELLS = "pytest_ascendcache/conformance/cache_mode/test_combinations.py::test_outcome"
@@ -58,7 +58,7 @@ def report(*records: VerdictRecord, **description: Any) -> Document:
         "exit_status": 0,
         "checks_without_verdict": 0,
     }
-    return document({**about, **description}, by_rule(records, load_rules()))
+    return document({**about, **description}, records, load_rules())
 
 
 def matrix_report(checks: int, broken_each: int = 50) -> Document:

@@ -1,6 +1,6 @@
-"""The face towards pytest: ``hooks`` is the entry point and imports the rest when needed."""
+"""The pytest plugin: ``hooks`` is the entry point and imports other modules when it needs them."""
 
 import pytest
 
-# Before anything imports the suite: what is imported can no longer be rewritten.
+# pytest rewrites assertions while it imports a module, so this must come before any import of it.
 pytest.register_assert_rewrite("pytest_ascendcache.conformance")

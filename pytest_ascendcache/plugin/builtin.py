@@ -1,10 +1,11 @@
-"""The toolchains that come with the package, made through the hook that a user's plugin has too."""
+"""The toolchains that come with the package, created through the same hook as users' own."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -29,10 +30,10 @@ from pytest_ascendcache.words import instead
 
 
 def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
-    """The toolchain of this name, or ``None``; see ``pytest_ascendcache_toolchain``.
+    """The toolchain of this name, or None for a name of another plugin.
 
     Raises:
-        ToolchainError: where it is not installed.
+        ToolchainError: where the toolchain is not installed.
         pytest.UsageError: for a defect or a profile that does not exist.
     """
     make = _MAKERS.get(name)
@@ -40,15 +41,15 @@ def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names that ``--ascend-toolchain`` takes without any other plugin."""
+    """The names that ``--ascend-toolchain`` accepts without any other plugin."""
     return tuple(name for name in _MAKERS if name != TORCHAIR)
 
 
 def refuse_to_guess() -> None:
-    """Refuse to judge the reference by default where a real toolchain is in sight.
+    """Refuse to judge the reference by default on a machine that has a real toolchain.
 
     Raises:
-        pytest.UsageError: naming it, and both ways to say what is judged.
+        pytest.UsageError: with the toolchain, and the options that choose between the two.
     """
     sighted = in_sight("atc", os.environ)
     homes = [f"{name}={os.environ[name]}" for name in TOOLKIT_HOMES if os.environ.get(name)]
@@ -64,13 +65,13 @@ def refuse_to_guess() -> None:
     else:
         seen, real = homes[0], "--ascend-atc=PATH"
     raise pytest.UsageError(
-        f"a real toolchain is in sight, {seen}, and no option says which one is judged; add {real} "
+        f"this machine has a real toolchain, {seen}, and no option says what to judge; add {real} "
         "to judge it, or --ascend-toolchain=reference to judge the embedded reference."
     )
 
 
 def _reference(settings: Settings) -> Toolchain:
-    """The embedded toolchain, with the defect or profile that was asked for."""
+    """The embedded toolchain, with the defect or profile that the options name."""
     from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
 
     if not is_mutant(settings.defect or ""):
@@ -86,18 +87,19 @@ def _reference(settings: Settings) -> Toolchain:
 
 
 def _known(option: str, name: str | None, kind: str, names: Callable[[], list[str]]) -> None:
+    """Refuse a name that is not one of the known names."""
     if name is not None and name not in names():
         raise pytest.UsageError(f"{option}={name}: no such {kind}; {instead(name, names())}")
 
 
 def _atc(settings: Settings) -> Toolchain:
-    """A real atc, which has to know the chips of all releases."""
+    """A real atc, which must know the chips of all releases."""
     socs = settings.release.socs
     chip = settings.soc or (socs[0] if socs else None)
-    made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+    toolchain = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
     for soc in socs:
-        made.installation.check_soc(soc)
-    return made
+        toolchain.installation.check_soc(soc)
+    return toolchain
 
 
 def _op_compiler(settings: Settings) -> Toolchain:
@@ -105,24 +107,22 @@ def _op_compiler(settings: Settings) -> Toolchain:
 
 
 def _cann_cache(settings: Settings) -> Toolchain:
-    """CANN's cache code, which is built first; that can take minutes."""
+    """The cache code of CANN's sources. It is built first, which can take minutes."""
     from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
 
     if settings.cann_source is None:
-        raise ToolchainError("it is built from a checkout; name it with --ascend-cann-source")
+        raise ToolchainError("it is built from a checkout; give --ascend-cann-source=DIR")
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
+    show_progress = partial(print, file=sys.stderr, flush=True)
     return cann_cache_toolchain(
-        settings.cann_source, settings.timeout, settings.soc, say, kernel_launcher()
+        settings.cann_source, settings.timeout, settings.soc, show_progress, kernel_launcher()
     )
 
 
 def _torchair(settings: Settings) -> Toolchain:
-    if settings.script is None:
-        raise ToolchainError("it is a script of yours; name it with --ascend-torchair-script")
-    return TorchairToolchain(settings.script, settings.cards, settings.timeout)
+    if settings.torchair_script is None:
+        raise ToolchainError("it runs a script of yours; give --ascend-torchair-script=FILE.py")
+    return TorchairToolchain(settings.torchair_script, settings.torchair_cards, settings.timeout)
 
 
 def _mindspore(settings: Settings) -> Toolchain:
@@ -130,10 +130,10 @@ def _mindspore(settings: Settings) -> Toolchain:
 
     return mindspore_toolchain(
         settings.toolchain,
-        settings.python,
+        settings.mindspore,
         settings.timeout,
         settings.start,
-        settings.other_python,
+        settings.mindspore_other,
     )
 
 

@@ -12,21 +12,30 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.plugin.options.settings import SUITE
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.words import instead
 
-_FILES = Path(__file__).parents[1] / "conformance"
 
+def add_suite(config: pytest.Config) -> None:
+    """Add the files of the suite to what pytest collects.
 
-def with_suite(arguments: Sequence[str], suite: Path, folders: Sequence[str]) -> list[str]:
-    """The arguments of a run with the suite's files added.
-
-    An argument that names something of the suite already means just that. Files are named
-    one by one, so that a user's own ``python_files`` does not hide them. ``folders`` names the
-    asked documents (:func:`~pytest_ascendcache.plugin.options.settings.Settings`).
+    Files can be judged from any directory, so the tests in it are not collected where the options
+    alone ask for the suite. With ``--ascend-cache`` the directory may hold the user's own checks.
     """
-    files = [str(path) for folder in folders for path in _files_of(suite / folder)]
-    whole = {PACKAGE, str(suite)}
+    settings = settings_of(config)
+    no_arguments = config.args_source is config.ArgsSource.INVOCATION_DIR
+    suite_only = no_arguments and (settings.looks or not config.getoption("--ascend-cache"))
+    config.args = _with_suite([] if suite_only else config.args, settings.folders)
+
+
+def _with_suite(arguments: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """The arguments of a run with the suite's files added, unless one names a part of the suite.
+
+    Files are named one by one, so that a user's own ``python_files`` does not hide them.
+    """
+    files = [str(path) for folder in folders for path in _files_of(folder)]
+    whole = {PACKAGE, str(SUITE)}
     expanded: list[str] = []
     chosen = False
     for argument in arguments:
@@ -44,29 +53,28 @@ def with_suite(arguments: Sequence[str], suite: Path, folders: Sequence[str]) ->
 def has_every_file(checks: Iterable[str], folders: Sequence[str]) -> bool:
     """Whether ``checks`` (node ids) include some of every file in ``folders``."""
     present = {check.partition("::")[0] for check in checks}
-    files = {path for folder in folders for path in _files_of(_FILES / folder)}
-    return {_node_of(path) for path in files} <= present
+    return {_node_of(path) for folder in folders for path in _files_of(folder)} <= present
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """The suite's files in a folder, in their order."""
-    return sorted(folder.glob("test_*.py"))
+def _files_of(folder: str) -> list[Path]:
+    """The files of the suite in a folder, sorted."""
+    return sorted((SUITE / folder).glob("test_*.py"))
 
 
 def _node_of(path: Path) -> str:
     """The node id of a file of the suite: the same wherever the package is installed."""
-    return SUITE_NODES + path.relative_to(_FILES).as_posix()
+    return SUITE_NODES + path.relative_to(SUITE).as_posix()
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what of the suite judges none of the rules ``--ascend-rule`` names.
+    """Deselect the suite's checks of rules that ``--ascend-rule`` does not name.
 
-    A user's own tests stay: the option selects among the suite's.
+    A user's own tests stay.
 
     Raises:
         pytest.UsageError: for a rule that does not exist.
     """
-    wanted = set(settings_of(config).rules)
+    wanted = set(settings_of(config).selected_rules)
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
         raise pytest.UsageError(
@@ -77,23 +85,36 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     dropped: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("ascend_rule")
-        is_own = item.getparent(SuiteModule) is None
+        is_users = item.getparent(SuiteModule) is None
         is_wanted = marker is not None and marker.args[0] in wanted
-        (kept if is_own or is_wanted else dropped).append(item)
+        (kept if is_users or is_wanted else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
 
-def parametrize_cells(metafunc: pytest.Metafunc) -> None:
-    """Give a check of combinations its cells; those of one batch follow each other.
+_Cases = tuple[Sequence[Any], Sequence[str]]
 
-    ``ascend_cells`` says which levels a check is for. Cells are not even made for checks that
-    ``--ascend-rule`` deselects.
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Run a check once for each cell, release, audited directory or profile of nodes.
+
+    The scope keeps the checks of one of them together.
+    """
+    for name, cases_of in _PARAMETERS.items():
+        if name in metafunc.fixturenames:
+            cases, ids = cases_of(metafunc)
+            metafunc.parametrize(name, cases, ids=ids, scope="module")
+
+
+def _cells(metafunc: pytest.Metafunc) -> _Cases:
+    """The combinations of options that the marker ``ascend_cells`` accepts.
+
+    A check that ``--ascend-rule`` deselects gets a placeholder: real cells take time to compute.
     """
     session = ascend_session_of(metafunc.config)
-    wanted = session.settings.rules
-    judged = metafunc.definition.get_closest_marker("ascend_rule")
-    if wanted and (judged is None or judged.args[0] not in wanted):
+    wanted = session.settings.selected_rules
+    rule = metafunc.definition.get_closest_marker("ascend_rule")
+    if wanted and (rule is None or rule.args[0] not in wanted):
         cells = session.no_plan.cells
     else:
         cells = session.plan.cells
@@ -101,37 +122,36 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
         for factor, levels in (marker.kwargs if marker else {}).items():
             accepted = (levels,) if isinstance(levels, str) else levels
             cells = tuple(cell for cell in cells if cell.levels[factor] in accepted)
-    # The scope is what makes pytest keep the checks of one cell together.
-    metafunc.parametrize("ascend_cell", cells, ids=[cell.id for cell in cells], scope="module")
+    return cells, [cell.id for cell in cells]
 
 
-def parametrize_releases(metafunc: pytest.Metafunc) -> None:
-    """Have a check of releases once for each release ``--ascend-release`` names."""
-    asked = settings_of(metafunc.config).release
-    metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
+def _releases(metafunc: pytest.Metafunc) -> _Cases:
+    release = settings_of(metafunc.config).release
+    return release.releases, release.ids
 
 
-def parametrize_audits(metafunc: pytest.Metafunc) -> None:
-    """Have a check of audits once for each directory ``--ascend-audit`` names."""
+def _audited(metafunc: pytest.Metafunc) -> _Cases:
     directories = settings_of(metafunc.config).audit.directories
-    metafunc.parametrize(
-        "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
-    )
+    return directories, [str(each) for each in directories]
 
 
-def parametrize_nodes(metafunc: pytest.Metafunc) -> None:
-    """Have a check of nodes once for each profile of their mounts, or once on real ones.
-
-    The marker ``ascend_node_profiles`` names the profiles a check is for; real mounts may be any.
-    """
+def _node_profiles(metafunc: pytest.Metafunc) -> _Cases:
+    """The profiles of the marker ``ascend_node_profiles``, or all; real mounts have one profile."""
     from pytest_ascendcache.nodes import NodeProfile, profiles
 
     wanted: tuple[NodeProfile, ...] = (NodeProfile.GIVEN,)
     if not settings_of(metafunc.config).nodes.directories:
         marker = metafunc.definition.get_closest_marker("ascend_node_profiles")
         wanted = marker.args if marker else profiles()
-    names = [each.value for each in wanted]
-    metafunc.parametrize("ascend_node_profile", wanted, ids=names, scope="module")
+    return wanted, [each.value for each in wanted]
+
+
+_PARAMETERS: dict[str, Callable[[pytest.Metafunc], _Cases]] = {
+    "ascend_cell": _cells,
+    "ascend_release": _releases,
+    "ascend_audited": _audited,
+    "ascend_node_profile": _node_profiles,
+}
 
 
 class SuiteModule(pytest.Module):
@@ -144,13 +164,13 @@ class SuiteModule(pytest.Module):
         return module
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The checks of the file; fixtures of its folder and of the suite are its own.
+        """Collect the checks; the module gets the fixtures of its folder and of those above it.
 
-        In a ``conftest.py`` of the suite they would be seen by a user's own tests too, before
-        pytest 9.2, and a user's fixture of the same name by the checks.
+        In a ``conftest.py`` of the suite a user's own tests would see them too (before pytest
+        9.2), and the checks would see a user's fixture of the same name.
         """
-        folders = self.path.parent.relative_to(_FILES).parts
-        for depth in range(len(folders), -1, -1):  # what is nearest counts
+        folders = self.path.parent.relative_to(SUITE).parts
+        for depth in range(len(folders), -1, -1):  # the nearest definition counts
             name = ".".join((PACKAGE, *folders[:depth], "fixtures"))
             if importlib.util.find_spec(name):
                 fixtures = importlib.import_module(name)
@@ -159,29 +179,29 @@ class SuiteModule(pytest.Module):
         return super().collect()
 
     def funcnamefilter(self, name: str) -> bool:
-        """The suite's own naming, whatever ``python_functions`` says."""
+        """Whether a function is a check, whatever ``python_functions`` says."""
         return name.startswith("test_")
 
     def _genfunctions(self, name: str, funcobj: Callable[..., object]) -> Iterator[Any]:
-        """The cases of a check; one item stands for all where ``--ascend-rule`` leaves it out.
+        """The cases of a check; a single item where ``--ascend-rule`` leaves the check out.
 
-        To make all of them takes most of the time of a run of few checks. Where cases are named
-        on the command line, they are there to be found.
+        Creating all cases would take most of the time of a run of few checks. Cases that the
+        command line names are always created.
         """
-        wanted = {*settings_of(self.config).rules}
+        wanted = {*settings_of(self.config).selected_rules}
         marks = getattr(funcobj, "pytestmark", ())
-        judged = {each.args[0] for each in marks if each.name == "ascend_rule"}
-        named = any("::" in each for each in self.config.args)
-        # What has no rule has one for each case.
-        if wanted and judged and not judged & wanted and not named:
+        rules = {each.args[0] for each in marks if each.name == "ascend_rule"}
+        names_cases = any("::" in each for each in self.config.args)
+        # A check without a rule on the function has one on each case.
+        if wanted and rules and not rules & wanted and not names_cases:
             yield LeftOut.from_parent(self, name=name)
         else:
             yield from super()._genfunctions(name, funcobj)
 
 
 class LeftOut(pytest.Item):
-    """A check that ``--ascend-rule`` leaves out; :func:`select_rules` deselects it."""
+    """Stands for a check that ``--ascend-rule`` leaves out; :func:`select_rules` deselects it."""
 
     def runtest(self) -> None:
         """Fail: a check that was left out has judged nothing."""
-        raise AssertionError(f"{self.nodeid} was left out and is run all the same")
+        raise AssertionError(f"{self.nodeid} was left out, but was run")

@@ -1,16 +1,39 @@
-"""What a failed comparison says: one sentence in place of two objects in Python's notation."""
+"""Explanations of failed comparisons: a sentence instead of two objects in Python's notation."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from pytest_ascendcache.contract import Fate, Outcome
+
 _SHOWN = 3
 
 
 def compare(op: str, left: object, right: object) -> list[str] | None:
-    """The sentence for bytes, and for collections of names; None leaves it to pytest."""
-    if op != "==":
+    """The explanation for outcomes, bytes and collections of names; None leaves it to pytest."""
+    return _outcomes(op, left, right) or (_values(left, right) if op == "==" else None)
+
+
+def _outcomes(op: str, left: object, right: object) -> list[str] | None:
+    """Explain outcomes and fates in the documents' terms."""
+    if not isinstance(left, Outcome | Fate):
         return None
+    if op in ("==", "is") and isinstance(right, type(left)):
+        allowed = [right]
+    elif op == "in" and isinstance(right, frozenset):
+        allowed = list(right)
+    else:
+        return None
+    kind, entry = ("outcome", "") if isinstance(left, Outcome) else ("fate", "entry ")
+    expected = " or ".join(sorted(_term(each) for each in allowed))
+    return [f"{kind} differs", f"observed: {entry}{_term(left)}", f"expected: {entry}{expected}"]
+
+
+def _term(value: object) -> str:
+    return value.value if isinstance(value, Fate) else str(value)
+
+
+def _values(left: object, right: object) -> list[str] | None:
     if isinstance(left, bytes) and isinstance(right, bytes):
         return [_bytes(left, right)]
     if _is_plain(left) and _is_plain(right) and type(left) is type(right):
@@ -26,7 +49,7 @@ def _bytes(left: bytes, right: bytes) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it is a list, set or tuple of texts or bytes."""
+    """Whether the value is a list, set or tuple of texts or bytes."""
     return isinstance(value, (list, tuple, set, frozenset)) and all(
         isinstance(each, (str, bytes)) for each in value
     )
@@ -43,7 +66,7 @@ def _collections(left: object, right: object) -> list[str] | None:
     extra = [each for each in left if each not in right]
     missing = [each for each in right if each not in left]
     if not extra and not missing:
-        return None  # the order differs: pytest shows that well
+        return None  # only the order differs, which pytest shows well
     if not right:
         return [f"found: {_some(extra)}"]
     parts = [f"too many: {_some(extra)}"] if extra else []
@@ -51,6 +74,7 @@ def _collections(left: object, right: object) -> list[str] | None:
 
 
 def _some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
     known = list(names)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return ", ".join(known[:_SHOWN]) + more

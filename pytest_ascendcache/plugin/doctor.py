@@ -1,7 +1,7 @@
-"""``--ascend-doctor``: which toolchains are in sight, what they can be judged for, and the cost.
+"""``--ascend-doctor``: the toolchains on this machine, what they can be judged for, and the cost.
 
-It compiles one small operator a few times with each real toolchain in sight (the positive
-control), to see that marks are served and how long a run takes; nothing is judged.
+It runs the positive control of each toolchain, which compiles one small operator a few times, to
+see that markers work and how long a run takes. It judges nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pytest_ascendcache.toolchains.installed import InstalledAtc, Sighting, in_s
 from pytest_ascendcache.words.layout import columns, wrapped
 
 _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
-"""Capabilities of the reference alone, or that another one stands in for."""
+"""Capabilities that only the reference has, or that another capability covers."""
 _NAMED = "named"
 
 
 class Doctor:
-    """Looks around and tells; ``fine`` says afterwards whether every toolchain compiles."""
+    """Examines toolchains and machine; ``fine`` is afterwards whether every toolchain compiles."""
 
     def __init__(
         self, session: AscendSession, items: Sequence[pytest.Item], language: Language
@@ -40,20 +40,22 @@ class Doctor:
         self.fine = True
 
     def lines(self) -> Iterator[str]:
-        """The report, line by line as it is found out."""
-        yield translated("toolchains in sight", self._language)
+        """The report, line by line as it is found out; this runs the toolchains."""
+        yield translated("toolchains found", self._language)
         for toolchain, found_by in self._toolchains():
-            yield from _told(self._examined(toolchain, found_by), self._language)
-            if not isinstance(toolchain, Finding) and found_by != _NAMED:  # that is the session's
+            yield from _described(self._examined(toolchain, found_by), self._language)
+            if (
+                not isinstance(toolchain, Finding) and found_by != _NAMED
+            ):  # the session closes that one
                 toolchain.close()
         for finding in self._others():
-            yield from _told(finding, self._language)
+            yield from _described(finding, self._language)
         yield translated("this machine", self._language)
         for finding in machine_findings(self._session.base, self._session.file_system):
-            yield from _told(finding, self._language)
+            yield from _described(finding, self._language)
 
     def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
-        """The toolchain that is named, then every atc in sight, then the reference."""
+        """The toolchain that the options name, then every other atc found, then the reference."""
         settings, named = self._session.settings, None
         if settings.is_named and settings.toolchain != "reference":
             named = self._session.toolchain
@@ -69,7 +71,7 @@ class Doctor:
             settings = self._session.settings
             return atc_toolchain(str(sighting.program), settings.timeout, settings.soc)
         except ToolchainError as error:
-            return Finding("missing", f"atc ({sighting.program})", (str(error),))
+            return Finding("missing", f"atc ({sighting.program})", str(error))
 
     def _examined(self, toolchain: Toolchain | Finding, found_by: str) -> Finding:
         if isinstance(toolchain, Finding):
@@ -78,17 +80,17 @@ class Doctor:
         title = f"{toolchain.name} {toolchain.version} ({found_by})"
         surroundings = list(_surroundings(toolchain))
         if Capability.OPERATOR_CACHE not in toolchain.capabilities:
-            return Finding("ok", title, (*surroundings, *_lacking(toolchain)))
+            return Finding("ok", title, *surroundings, *_lacking(toolchain))
         control = positive_control(toolchain, CONTROL_OPERATOR, self._session.sandbox("doctor"))
         if not control.compiles:
             self.fine = False
-            return Finding("missing", title, (*surroundings, f"cannot compile: {control.reason}"))
+            return Finding("missing", title, *surroundings, f"cannot compile: {control.reason}")
         if control.reason:
             surroundings.append(
-                f"positive control: {control.reason}; what depends on it will be undecided"
+                f"positive control: {control.reason}; checks that depend on it are undecided"
             )
         costs = self._costs(toolchain, control.seconds)
-        return Finding("ok", title, (*surroundings, costs, *_lacking(toolchain)))
+        return Finding("ok", title, *surroundings, costs, *_lacking(toolchain))
 
     def _costs(self, toolchain: Toolchain, seconds: float) -> str:
         if toolchain.name == "reference":
@@ -97,39 +99,36 @@ class Doctor:
             "--ascend-smoke": SMOKE.runs,
             "the whole suite": estimated_starts(self._checks, toolchain.capabilities),
         }
-        told = ", ".join(
-            f"{what}: about {number} runs, {duration(number * seconds)}"
-            for what, number in runs.items()
+        costs = ", ".join(
+            f"{selection}: about {number} runs, {duration(number * seconds)}"
+            for selection, number in runs.items()
         )
-        return f"one run: {seconds:.2g} s as measured; {told}"
+        return f"one run: {seconds:.2g} s as measured; {costs}"
 
     def _others(self) -> Iterator[Finding]:
+        """Compilers of static kernels, and toolchains that are missing."""
         programs = in_sight("op_compiler", os.environ)
         for each in programs:
             option = f"judged with --ascend-op-compiler={each.program}"
-            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", (option,))
+            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", option)
         if not in_sight("atc", os.environ):
             yield Finding(
                 "missing",
                 "atc: neither on PATH nor below ASCEND_TOOLKIT_HOME or ASCEND_HOME_PATH",
-                (
-                    "without one only the reference is judged, which says nothing about CANN",
-                    "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
-                ),
+                "without one only the reference is judged, which says nothing about CANN",
+                "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
             )
         if not programs:
             yield Finding(
                 "missing",
                 "op_compiler, which compiles static kernels",
-                (
-                    f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
-                    "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
-                ),
+                f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
+                "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
             )
 
 
 def _surroundings(toolchain: Toolchain) -> Iterator[str]:
-    """What is around a real toolchain: its operator package, chips and tables."""
+    """Details of a toolchain; of a real one its operator package and chips too."""
     for name, value in toolchain.details.items():
         yield f"{name}: {value}"
     if not isinstance(toolchain, InstalledAtc):
@@ -139,18 +138,18 @@ def _surroundings(toolchain: Toolchain) -> Iterator[str]:
         yield "operator package: not found; set ASCEND_OPP_PATH"
     socs = sorted(installation.socs or ())
     more = f" and {len(socs) - 6} more" if len(socs) > 6 else ""
-    yield f"chips: {', '.join(socs[:6]) + more or 'no descriptions found, any is tried'}"
+    yield f"chips: {', '.join(socs[:6]) + more or 'no descriptions found, so any name is tried'}"
 
 
 def _lacking(toolchain: Toolchain) -> Iterator[str]:
-    """What makes rules not applicable to a toolchain."""
+    """The capabilities that a toolchain lacks, and the rules that need them."""
     needed = {each for rule in load_rules().values() for each in rule.capabilities}
     for missing in sorted(needed - toolchain.capabilities - _MAKES_NO_SENSE):
         yield f"{missing.lacking}: {rules_that_need(missing)}"
 
 
-def _told(finding: Finding, language: Language) -> list[str]:
-    """A finding in lines of a terminal's width, in a language."""
+def _described(finding: Finding, language: Language) -> list[str]:
+    """A finding as lines of a terminal's width."""
     first = wrapped(translated(finding.what, language), 12)
     state = text(f"doctor_{finding.state}", language)
     first[0] = f"  {state}{' ' * (10 - columns(state))}{first[0].lstrip()}"

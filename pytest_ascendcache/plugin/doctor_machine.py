@@ -1,48 +1,41 @@
-"""``--ascend-doctor``: what this machine lets the suite do."""
+"""``--ascend-doctor``: what the suite can do on this machine."""
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from pytest_ascendcache.caches.filesystem import AccessTimes, FileSystem
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.faults import find_strace
+from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC
 from pytest_ascendcache.toolchains.models import can_write_models
 from pytest_ascendcache.words import count
 
 _ENOUGH = 2 << 30
-"""Bytes that the sandboxes of a whole run need at the most."""
+"""Bytes that the sandboxes of a whole run need at most."""
 
 
-@dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: ``state`` is ok, missing or note; ``details`` follow it."""
+    """A thing that was examined. ``state`` is ok, missing or note; ``details`` are lines below."""
 
-    state: str
-    what: str
-    details: tuple[str, ...] = ()
+    def __init__(self, state: str, what: str, *details: str) -> None:
+        self.state = state
+        self.what = what
+        self.details = details
 
 
 def machine_findings(base: Path, file_system: FileSystem) -> list[Finding]:
-    """What is here; ``base`` is where sandboxes are made, which is on ``file_system``."""
-    return [
-        _python(),
-        _strace(),
-        _onnx(),
-        _access_times(file_system),
-        _user(),
-        _space(base),
-    ]
+    """The findings about this machine; sandboxes are made in ``base``, on ``file_system``."""
+    findings = [_python(), _strace(), _onnx(), _access_times(file_system), _user()]
+    return [*findings, _space(base)]
 
 
 def rules_that_need(missing: Capability) -> str:
-    """How many rules are not applicable without it, and which."""
+    """How many rules are not applicable without a capability, and which."""
     names = [rule.id for rule in load_rules().values() if missing in rule.capabilities]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{count(len(names), 'rule')} not applicable ({shown})" if names else "no rule needs it"
@@ -55,20 +48,21 @@ def _python() -> Finding:
     return Finding(
         "ok",
         f"{own} on {platform.machine()}, {count(cores, 'core')}",
-        (", ".join(versions), f"-n {cores} uses all cores" if cores > 1 else "-n 1 is enough"),
+        ", ".join(versions),
+        f"-n {cores} uses all cores" if cores > 1 else "-n 1 is enough",
     )
 
 
 def _strace() -> Finding:
-    if (program := find_strace()) is not None:
+    if program := find_strace():
         return Finding("ok", f"strace watches file operations ({program})")
     if found := shutil.which("strace"):
-        reason = f"strace is there ({found}), but may not trace a process and kill it"
+        reason = f"strace is installed ({found}), but may not trace and kill a process"
         remedy = "in a container: --cap-add=SYS_PTRACE; on a host: sysctl kernel.yama.ptrace_scope"
     else:
         reason, remedy = "no strace on PATH", "apt-get install strace, or dnf install strace"
     needed = rules_that_need(Capability.FAULT_POINTS)
-    return Finding("missing", reason, (f"of a real atc: {needed}", f"get it: {remedy}"))
+    return Finding("missing", reason, f"of a real atc: {needed}", f"get it: {remedy}")
 
 
 def _onnx() -> Finding:
@@ -78,7 +72,8 @@ def _onnx() -> Finding:
     return Finding(
         "missing",
         "the package onnx",
-        (f"of a real atc: {needed}", "get it: python -m pip install onnx"),
+        f"of a real atc: {needed}",
+        "get it: python -m pip install onnx",
     )
 
 
@@ -87,11 +82,9 @@ def _access_times(file_system: FileSystem) -> Finding:
         return Finding(
             "missing",
             f"access times: {file_system} never renews them",
-            (
-                "aging/works-on-relatime has no mount to look at, and whether a file was read "
-                "is told by marks alone",
-                "get it: --basetemp on a file system that is mounted relatime",
-            ),
+            "aging/works-on-relatime has no mount to check, and only markers show whether a "
+            "file was read",
+            "get it: --basetemp on a file system that is mounted relatime",
         )
     return Finding("ok", f"access times of sandboxes: {file_system}")
 
@@ -102,20 +95,18 @@ def _user() -> Finding:
     return Finding(
         "note",
         "root",
-        (
-            "checks of what modes keep out are not applicable: a cache of another user, a build "
-            "directory that is closed",
-            "get them: run as an ordinary user, as a CI job should",
-        ),
+        "checks of file permissions are not applicable: a cache of another user, a build "
+        "directory that is closed",
+        "get them: run as an ordinary user, as a CI job should",
     )
 
 
 def _space(base: Path) -> Finding:
-    if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
+    if refused := NO_PATH_OF_ATC.search(str(base)):
         return Finding(
             "missing",
-            f"sandboxes in {base}: the path contains {refused[0]!r}, which ATC does not take",
-            ("get it: --basetemp=/tmp/ascendcache",),
+            f"sandboxes in {base}: the path contains {refused[0]!r}, which ATC does not accept",
+            "get it: --basetemp=/tmp/ascendcache",
         )
     free = shutil.disk_usage(base).free
     megabytes = f"{free >> 20} MB free for sandboxes in {base}"
@@ -124,8 +115,6 @@ def _space(base: Path) -> Finding:
     return Finding(
         "missing",
         megabytes,
-        (
-            f"a whole run takes up to {_ENOUGH >> 20} MB",
-            "get it: --basetemp=DIR where there is more",
-        ),
+        f"a whole run takes up to {_ENOUGH >> 20} MB",
+        "get it: --basetemp=DIR where there is more",
     )

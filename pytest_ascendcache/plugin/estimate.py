@@ -1,10 +1,12 @@
-"""How long a run will take, said before it begins.
+"""Estimates, before the first check, how long a run will take.
 
-Of a toolchain that compiles operators: the runs that checks need, times a run that is measured, and
-the time that checks take beside their runs, as it was recorded with the reference. Processors bound
-it as well as workers, and so does the longest check. Where other processes use the machine, what a
-run takes on free processors is told from what it used of them, and what all runs wait for one from
-what this process has waited so far: a few runs are served sooner than many.
+For a toolchain that compiles operators, the estimate is the number of runs that the checks need,
+times the measured duration of a run, plus the time that checks take besides their runs, which was
+recorded with the reference. Workers, processors and the longest check each limit the speed.
+
+Where other processes use the machine too, the processor time of a run tells how long it takes on
+free processors. How long all runs wait for a processor follows from how long this process has
+waited so far, because a few runs wait less than many.
 """
 
 from __future__ import annotations
@@ -24,30 +26,30 @@ from pytest_ascendcache.toolchains import ToolchainError
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 
 PER_CHECK = 0.04
-"""Seconds that a check takes beside its runs of the toolchain."""
+"""Seconds that a check takes besides its runs of the toolchain."""
 
 SETUP = 12
-"""Short runs that loading MindSpore and its positive control are worth."""
+"""Short runs that take as long as loading MindSpore and its positive control."""
 
 WORTH_SAYING, LEAST = 30.0, 0.3
-"""Seconds below which nothing is measured for an estimate, with so many for a short run."""
+"""Seconds of a whole run that is worth an estimate, and of a short run of networks at least."""
 
 SHORT = 0.025
-"""Seconds of the reference's shortest run on a quiet machine, the unit of what is recorded."""
+"""Seconds of the reference's shortest run on a quiet machine, the unit of recorded times."""
 
 HARM = 4.5
-"""Runs that see what harm was done, on average of the checks that a list of deviations names: 1085
-of 238 that the list of CANN's code names, of which 176 are broken."""
+"""Extra runs that find out the harm, on average over the checks that a list of deviations names:
+1085 for the 238 checks that the list of CANN's code names, 176 of which are broken."""
 
 STRESS_OPERATOR, STRESS_STEP = 12.0, 1.0
-"""Runs that each operator of a stress run needs before and after it, and those a step is worth."""
+"""Runs for each operator before and after a stress run, and the runs that a step is worth."""
 
 _BUSY = 1.5
-"""How many times as long as on free processors work takes where a machine is called busy."""
+"""A machine counts as busy if work takes this many times as long as on free processors."""
 
 _REFERENCE = "reference"
 _MEASURED = 4
-"""How often short runs are measured: what a server used is counted in clock ticks."""
+"""How often short runs are measured: a server's time is counted in coarse clock ticks."""
 
 _STRESS = ("stress/", "stress_on_nodes/")
 
@@ -55,10 +57,10 @@ _STRESS = ("stress/", "stress_on_nodes/")
 def estimate(
     session: AscendSession, checks: Iterable[str], workers: int, strain: float = 1.0
 ) -> str:
-    """The line to print; empty where a run takes no time to speak of, or cannot be told.
+    """The line to print; empty if the run is short, or nothing can be estimated.
 
-    The toolchain is started a few times (the positive control), to see how long that takes.
-    ``strain`` is how many times as long as on free processors work has taken so far.
+    This runs the positive control, to measure the toolchain. ``strain`` is how many times as long
+    as on free processors work has taken so far.
     """
     toolchain = session.toolchain
     names = [each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES)]
@@ -88,25 +90,22 @@ def estimate(
         _longest({each: runs[each] * free + beside[each] + clocked[each] for each in applicable}),
     )
     seconds += used * (strain - 1) / workers
-    return _told(session, starts, control.seconds, seconds, workers, strain)
+    return _line(session, starts, control.seconds, seconds, workers, strain)
 
 
 def _known_as_broken(session: AscendSession, names: Iterable[str]) -> list[str]:
-    """Which of these checks are named by a list of deviations, or were broken in the baseline."""
+    """Those checks that a list of deviations names, or that were broken in the baseline."""
     name, settings = session.toolchain.name, session.settings
     listed = [each for each in settings.deviations if not each.cell and each.is_about(name)]
-    baseline = settings.reports.baseline
-    broken = baseline.broken if baseline is not None else frozenset()
-    nodes = {each: SUITE_NODES + each for each in names}
+    broken = settings.baseline.broken if settings.baseline is not None else frozenset()
+    nodes = [SUITE_NODES + each for each in names]
     return [
-        each
-        for each, node in nodes.items()
-        if node in broken or any(entry.may_name(node) for entry in listed)
+        node for node in nodes if node in broken or any(entry.may_name(node) for entry in listed)
     ]
 
 
 def _of_reference(session: AscendSession, names: list[str], workers: int, strain: float) -> str:
-    """The same of the reference, of which every check was timed, and which waits for nothing."""
+    """The line for the reference: the time of every check is recorded, and it waits for nothing."""
     time = _runs_in(session, names, _REFERENCE, SHORT)
     clocked = _clocked(session, names, SHORT)
     if sum(time.values()) * SHORT + sum(clocked.values()) < WORTH_SAYING * workers:
@@ -114,12 +113,12 @@ def _of_reference(session: AscendSession, names: list[str], workers: int, strain
     control = session.control
     if not control.compiles:
         return ""
-    # Its first runs start the server from which the others are forked, as every worker does.
+    # Its first runs start the server that the others are forked from, once in every worker.
     before = _in_servers(session)
     again = [_measured_again(session) for _ in range(_MEASURED)]
     in_servers = (_in_servers(session) - before) / (_MEASURED * CONTROL_RUNS)
     free = min(each.seconds for each in again)
-    if in_servers > 0:  # a server does part of its work while a run is looked at
+    if in_servers > 0:  # a server does part of its work while a check examines a run
         free = min(free, mean(each.used for each in again) + in_servers)
     time = _runs_in(session, names, _REFERENCE, free)
     alone = {name: time[name] * free for name in names}
@@ -135,11 +134,11 @@ def _of_reference(session: AscendSession, names: list[str], workers: int, strain
     )
     seconds += used * (strain - 1) / workers
     starts = sum(_runs_in(session, names, "", free).values()) + harm
-    return _told(session, starts, min(each.seconds for each in again), seconds, workers, strain)
+    return _line(session, starts, min(each.seconds for each in again), seconds, workers, strain)
 
 
 def _in_servers(session: AscendSession) -> float:
-    """Seconds of processors that runs used which are forked from a server; 0 where none are."""
+    """Processor seconds of all runs that were forked from a server; 0 without one."""
     launcher = session.toolchain.launcher if isinstance(session.toolchain, AtcToolchain) else None
     return launcher.used() if isinstance(launcher, ForkLauncher) else 0.0
 
@@ -152,7 +151,7 @@ def _measured_again(session: AscendSession) -> PositiveControl:
         session.discard(sandbox)
 
 
-def _told(
+def _line(
     session: AscendSession, starts: float, each: float, seconds: float, workers: int, strain: float
 ) -> str:
     how_many = f" with {workers} workers" if workers > 1 else ""
@@ -164,50 +163,46 @@ def _told(
 
 
 def _runs_in(
-    session: AscendSession, names: list[str], toolchain: str, each: float
+    session: AscendSession, names: list[str], toolchain: str, run: float
 ) -> dict[str, float]:
-    """What checks cost in runs (see :func:`shares`); of a stress run what was asked for, where a
-    run takes ``each`` seconds, but for what is asked for in seconds."""
-    found = shares(names, toolchain)
-    asked = session.settings.stress
-    worth = STRESS_OPERATOR * asked.operators
-    if not _by_the_clock(session, each):
-        worth += _steps_in(session)
-    return {name: worth if name.startswith(_STRESS) else cost for name, cost in found.items()}
+    """The cost of checks in runs (see :func:`shares`), where a run takes ``run`` seconds."""
+    stress, _ = _stress_cost(session, run)
+    costs = shares(names, toolchain).items()
+    return {name: stress if name.startswith(_STRESS) else cost for name, cost in costs}
 
 
-def _clocked(session: AscendSession, names: Iterable[str], each: float) -> dict[str, float]:
-    """Seconds of each check that are asked for, however busy the machine is."""
-    asked = _by_the_clock(session, each)
-    return {name: asked if name.startswith(_STRESS) else 0.0 for name in names}
+def _clocked(session: AscendSession, names: Iterable[str], run: float) -> dict[str, float]:
+    """Seconds that each check lasts by the clock, however busy the machine is."""
+    _, seconds = _stress_cost(session, run)
+    return {name: seconds if name.startswith(_STRESS) else 0.0 for name in names}
 
 
-def _by_the_clock(session: AscendSession, each: float) -> float:
-    """Seconds after which a stress run ends, however many steps it got to; 0 where its steps end
-    it."""
-    asked = session.settings.stress
-    if asked.seconds is None:
-        return 0.0
-    ends_sooner = asked.steps is not None and _steps_in(session) * each < asked.seconds
-    return 0.0 if ends_sooner else asked.seconds
+def _stress_cost(session: AscendSession, run: float) -> tuple[float, float]:
+    """Runs that a stress run is worth, and seconds that it lasts by the clock.
 
-
-def _steps_in(session: AscendSession) -> float:
-    """Runs that the steps of a stress run are worth."""
-    return (session.settings.stress.steps or DEFAULT_STRESS_STEPS) * STRESS_STEP
+    ``run`` is what a run takes, in seconds. The seconds are 0 if the steps end the stress run;
+    otherwise its steps are no runs, because it does as many as it can.
+    """
+    stress = session.settings.stress
+    steps = (stress.steps or DEFAULT_STRESS_STEPS) * STRESS_STEP
+    around = STRESS_OPERATOR * stress.operators
+    steps_come_first = stress.steps is not None and steps * run < (stress.seconds or 0.0)
+    if stress.seconds is None or steps_come_first:
+        return around + steps, 0.0
+    return around, stress.seconds
 
 
 def _longest(seconds: dict[str, float]) -> float:
-    """What the longest check takes; those of a life are one, for they share its runs."""
+    """Seconds of the longest check; checks that share the runs of a life count as one."""
     together: dict[str, float] = {}
-    for name, each in seconds.items():
+    for name, own in seconds.items():
         key = life_of(name) or name
-        together[key] = together.get(key, 0.0) + each
+        together[key] = together.get(key, 0.0) + own
     return max(together.values(), default=0.0)
 
 
 def _of_networks(session: AscendSession, functions: list[str], workers: int) -> str:
-    """The same of a toolchain that compiles networks: some of its checks mostly wait."""
+    """The line for a toolchain that compiles networks: some of its checks mostly wait."""
     toolchain = session.toolchain
     runs = sum(runs_of(each, toolchain.name) for each in functions)
     asleep = sum(asleep_of(each, toolchain.name) for each in functions)
@@ -218,7 +213,7 @@ def _of_networks(session: AscendSession, functions: list[str], workers: int) -> 
     except ToolchainError:
         return ""
     cores = min(workers, os.cpu_count() or 1)
-    # Each worker loads the toolchain once, and has a control of its own.
+    # Each worker loads the toolchain and runs the positive control once.
     used = (runs + workers * SETUP) * each
     seconds = max(used / cores, (used + asleep) / workers)
     how_many = f" with {workers} workers" if workers > 1 else ""
@@ -229,13 +224,13 @@ def _of_networks(session: AscendSession, functions: list[str], workers: int) -> 
 
 
 def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability]) -> int:
-    """Starts that checks, named by node id, need of a toolchain with these capabilities."""
+    """Runs that checks (node ids) need of a toolchain with these capabilities."""
     names = (each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES))
     return round(sum(shares(each for each in names if needs_of(each) <= capabilities).values()))
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit people would say it in."""
+    """A time in the unit that people would use."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.2g} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""Fixtures, for the built-in suite and for users' own tests."""
+"""Fixtures for the built-in suite and for users' own tests. docs/api.md is made from them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ if TYPE_CHECKING:
     from pytest_ascendcache.toolchains import Toolchain
 
 
-def _needs(capability: str, session: AscendSession) -> None:
-    """A test that needs what the toolchain lacks is not applicable."""
-    from pytest_ascendcache.contract import Capability
-
-    needed = Capability[capability]
-    if needed not in session.toolchain.capabilities:
-        pytest.skip(f"{session.toolchain.name}: {needed.lacking}")
-
-
 @contextmanager
 def _sandbox(
-    request: pytest.FixtureRequest, session: AscendSession, evidence: Evidence
+    request: pytest.FixtureRequest, session: AscendSession, evidence: Evidence, needed: str = ""
 ) -> Iterator[Path]:
-    """A directory of a test's own, which is kept when the test fails."""
+    """A directory for one test, kept if the test fails.
+
+    The test is skipped where the toolchain lacks the ``needed`` capability.
+    """
+    from pytest_ascendcache.contract import Capability
+
+    toolchain = session.toolchain
+    if needed and (capability := Capability[needed]) not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {capability.lacking}")
     sandbox = session.sandbox(request.node.name)
     evidence.sandbox = str(sandbox)
     yield sandbox
@@ -55,25 +54,25 @@ def _sandbox(
 
 @pytest.fixture(scope="session")
 def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
-    """Shared state of the session; for the fixtures below."""
+    """The shared state of the session, which the fixtures below use."""
     return ascend_session_of(pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def ascend_toolchain(ascend_session: AscendSession) -> Toolchain:
-    """The toolchain ``--ascend-toolchain`` names; the embedded reference by default."""
+    """The toolchain that ``--ascend-toolchain`` names; the embedded reference by default."""
     return ascend_session.toolchain
 
 
 @pytest.fixture(scope="session")
 def ascend_file_system(ascend_session: AscendSession) -> FileSystem:
-    """The file system caches under test are on, and how it treats access times."""
+    """The file system of the caches under test, and how it treats access times."""
     return ascend_session.file_system
 
 
 @pytest.fixture
 def ascend_evidence(request: pytest.FixtureRequest) -> Evidence:
-    """What this test did and saw; ends up in the report when its promise is broken."""
+    """What this test did and observed; part of the report if a promise is broken."""
     from pytest_ascendcache.observation import Evidence
 
     evidence = Evidence()
@@ -85,65 +84,64 @@ def ascend_evidence(request: pytest.FixtureRequest) -> Evidence:
 def ascend_cache(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[CacheUnderTest]:
-    """An empty cache directory of this test's own, with HOME and working directory.
+    """An empty cache directory for this test, with its own HOME and working directory.
 
-    ``compile`` and ``warm`` run the toolchain and tell what it delivered and what became of
-    each entry. The directory is kept when the test fails.
+    ``compile`` and ``warm`` run the toolchain and report what it delivered and what it did to each
+    entry. The directory is kept if the test fails.
     """
-    _needs("OPERATOR_CACHE", ascend_session)
-    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+    with _sandbox(request, ascend_session, ascend_evidence, "OPERATOR_CACHE") as sandbox:
         yield ascend_session.cache(sandbox, ascend_evidence)
 
 
 @pytest.fixture
 def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
-    """What was found in one of the directories ``--ascend-audit`` names."""
+    """The audit of one of the directories that ``--ascend-audit`` names."""
     return ascend_session.audits.of(ascend_audited)
 
 
 @pytest.fixture
 def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
-    """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
+    """The stress run that the ``--ascend-stress`` options describe, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
     from pytest_ascendcache.stress import Campaign
 
-    asked = ascend_session.settings.stress
-    unbounded = asked.seconds is None and asked.steps is None
+    stress = ascend_session.settings.stress
+    unbounded = stress.seconds is None and stress.steps is None
     directory = ascend_cache.sandbox / "stress"
     directory.mkdir()
     return Campaign(
         toolchain=ascend_session.toolchain,
         directory=directory,
-        history=asked.history or ascend_session.base / f"stress-{asked.seed}.jsonl",
-        seed=asked.seed,
-        seconds=asked.seconds,
-        steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
+        history=stress.history or ascend_session.base / f"stress-{stress.seed}.jsonl",
+        seed=stress.seed,
+        seconds=stress.seconds,
+        steps=DEFAULT_STRESS_STEPS if unbounded else stress.steps,
         ranks=ascend_session.settings.ranks or DEFAULT_RANKS,
-        operators=asked.operators,
-        replay=asked.replay,
+        operators=stress.operators,
+        replay=stress.replay,
     )
 
 
 @pytest.fixture
 def ascend_stress_on_nodes(ascend_stress: Campaign, ascend_mounts: tuple[Nodes, Nodes]) -> Campaign:
-    """The same with its ranks on nodes that share a directory; its history is a file of its own."""
+    """The stress run with its ranks on nodes that share a directory, and a separate history."""
     from dataclasses import replace
 
     nodes, _ = ascend_mounts
     history = ascend_stress.history
-    own = history.with_suffix(f".{nodes.profile.value}{history.suffix}")
-    return replace(ascend_stress, nodes=nodes, history=own)
+    history = history.with_suffix(f".{nodes.profile.value}{history.suffix}")
+    return replace(ascend_stress, nodes=nodes, history=history)
 
 
 @pytest.fixture
 def ascend_mounts(
     ascend_session: AscendSession, ascend_node_profile: NodeProfile
 ) -> tuple[Nodes, Nodes]:
-    """Nodes of a profile that share a directory, and nodes that all use one mount.
+    """Nodes of the test's profile that share a directory, and nodes that all use one mount.
 
-    A profile that this machine cannot have is not applicable; one whose control does not show
-    what it is undecided.
+    The test is not applicable if this machine cannot provide the profile, and undecided if the
+    control does not show that the mounts behave as the profile says.
     """
     from pytest_ascendcache.nodes import NodeProfile, NotShown, Unavailable
     from pytest_ascendcache.observation import NotDecidable
@@ -152,7 +150,7 @@ def ascend_mounts(
     alone = profile.one_for_all or profile is NodeProfile.GIVEN
     try:
         if profile.one_for_all:
-            # Where no two nodes can be had nothing is judged: one of them alone is no pass.
+            # Without a second node there is nothing to judge: one node alone is not a pass.
             ascend_session.nodes(NodeProfile.NFS_NOLOCK)
         plain = ascend_session.nodes(profile if alone else NodeProfile.ONE_MOUNT)
         return ascend_session.nodes(profile), plain
@@ -164,7 +162,7 @@ def ascend_mounts(
 
 @pytest.fixture
 def ascend_nodes(ascend_cache: CacheUnderTest, ascend_mounts: tuple[Nodes, Nodes]) -> SharedCache:
-    """The cache of this test as the nodes of a profile see it, which share it."""
+    """The cache of this test as several nodes see it that share it."""
     from pytest_ascendcache.nodes import NotShown
     from pytest_ascendcache.observation import NotDecidable, SharedCache
 
@@ -176,9 +174,9 @@ def ascend_nodes(ascend_cache: CacheUnderTest, ascend_mounts: tuple[Nodes, Nodes
 
 @pytest.fixture(scope="session")
 def ascend_network_control(ascend_session: AscendSession) -> NetworkControl | None:
-    """What may be taken for granted of networks; ``None`` where the toolchain runs none.
+    """The positive control of networks; None if the toolchain runs no networks.
 
-    It is of the session, so that ranks of a gang inherit it.
+    Its scope is the session, so that the ranks of a gang inherit it.
     """
     from pytest_ascendcache.contract import Capability
 
@@ -194,37 +192,44 @@ def ascend_network(
     ascend_evidence: Evidence,
     ascend_network_control: NetworkControl | None,
 ) -> Iterator[NetworkUnderTest]:
-    """Ranks that run networks with incremental build, in a directory of this test's own.
+    """Ranks that run networks with incremental build, in a directory for this test.
 
-    ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
+    ``run`` and ``together`` start ranks and report which kernels were compiled and which reused.
     """
-    if ascend_network_control is None:
-        _needs("INCREMENTAL_BUILD", ascend_session)
-    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
-        yield ascend_session.networks(sandbox, ascend_evidence)
+    from pytest_ascendcache.observation import NetworkUnderTest
+
+    needed = "INCREMENTAL_BUILD" if ascend_network_control is None else ""
+    with _sandbox(request, ascend_session, ascend_evidence, needed) as sandbox:
+        control = ascend_session.network_control
+        ascend_evidence.control = control.reason
+        yield NetworkUnderTest(ascend_session.toolchain, sandbox, control, ascend_evidence)
 
 
 @pytest.fixture
 def ascend_static_kernels(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[StaticKernelsUnderTest]:
-    """op_compiler, its packages and clients, with an operator package of this test's own.
+    """op_compiler, its packages and clients, with an operator package for this test.
 
     ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
     """
-    _needs("OP_COMPILER", ascend_session)
-    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
-        yield ascend_session.static_kernels(sandbox, ascend_evidence)
+    from pytest_ascendcache.observation import StaticKernelsUnderTest
+
+    with _sandbox(request, ascend_session, ascend_evidence, "OP_COMPILER") as sandbox:
+        toolchain, shelf = ascend_session.toolchain, ascend_session.package_shelf
+        turns = ascend_session.turns
+        yield StaticKernelsUnderTest(toolchain, sandbox, shelf, ascend_evidence, turns)
 
 
 @pytest.fixture
 def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
-    """The script of ``--ascend-torchair-script``, in directories of this test's own.
+    """The script of ``--ascend-torchair-script``, in directories for this test.
 
-    Its operator package is one for all tests, which therefore take turns, also with ``-n``.
+    All tests use one operator package and therefore take turns, also with ``-n``.
     """
+    from pytest_ascendcache.observation.script import ScriptUnderTest
     from pytest_ascendcache.observation.static_kernel import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
@@ -235,12 +240,12 @@ def ascend_script(
         _sandbox(request, ascend_session, ascend_evidence) as sandbox,
         turn(ascend_session.turns),
     ):
-        yield ascend_session.script(toolchain, sandbox, ascend_evidence)
+        yield ScriptUnderTest(toolchain, sandbox, ascend_evidence, ascend_session.script_runs)
 
 
 @pytest.fixture(scope="session")
 def ascend_operators() -> dict[str, OperatorSpec]:
-    """Small operators every toolchain knows, by name."""
+    """Small operators that every toolchain knows, by name."""
     from pytest_ascendcache.operators.probes import probe_operators
 
     return probe_operators()
@@ -250,10 +255,10 @@ def ascend_operators() -> dict[str, OperatorSpec]:
 def ascend_rank(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Rank]:
-    """This rank of the test's gang: the test runs once per rank, at the same time.
+    """This rank of the test's gang: all ranks run the test at the same time.
 
-    ``@pytest.mark.ascend_ranks(n)`` says how many ranks there are; ``--ascend-ranks`` where it
-    gives no number. Ranks are processes of one test, or with ``-n`` tests on distinct workers.
+    ``@pytest.mark.ascend_ranks(n)`` sets the number of ranks, ``--ascend-ranks`` the number where
+    the mark gives none. Ranks are processes of one test, or with ``-n`` tests on distinct workers.
     """
     from pytest_ascendcache.plugin.gangs.items import rank_of
 

@@ -1,37 +1,19 @@
-"""The face towards pytest: hooks, and nothing but hooks.
+"""The entry point of the plugin: pytest's hooks, and nothing but hooks.
 
-Inert without ``--ascend-cache`` and without one of the fixtures: nothing else of the package
-is imported then.
+Each hook hands over to the module that does the work and imports it only then. Without
+``--ascend-cache`` and without one of the fixtures, nothing else of the package is imported.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.plugin import hookspecs
-from pytest_ascendcache.plugin.fixtures import (
-    ascend_audit,
-    ascend_cache,
-    ascend_evidence,
-    ascend_file_system,
-    ascend_mounts,
-    ascend_network,
-    ascend_network_control,
-    ascend_nodes,
-    ascend_operators,
-    ascend_rank,
-    ascend_script,
-    ascend_session,
-    ascend_static_kernels,
-    ascend_stress,
-    ascend_stress_on_nodes,
-    ascend_toolchain,
-)
-from pytest_ascendcache.plugin.options.settings import read_settings
+from pytest_ascendcache.plugin import fixtures, hookspecs
+from pytest_ascendcache.plugin.options.settings import SUITE, read_settings
 from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
     FAILED,
@@ -39,52 +21,39 @@ from pytest_ascendcache.plugin.stash import (
     SESSION,
     SETTINGS,
     ascend_session_of,
+    keeps_sandbox,
     settings_of,
-    tells_a_story,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
 
-    from pytest_ascendcache.plugin.collector import Collector
     from pytest_ascendcache.plugin.options.settings import Settings
     from pytest_ascendcache.toolchains import Toolchain
 
-__all__ = [
-    "ascend_audit",
-    "ascend_cache",
-    "ascend_evidence",
-    "ascend_file_system",
-    "ascend_mounts",
-    "ascend_network",
-    "ascend_network_control",
-    "ascend_nodes",
-    "ascend_operators",
-    "ascend_rank",
-    "ascend_script",
-    "ascend_session",
-    "ascend_static_kernels",
-    "ascend_stress",
-    "ascend_stress_on_nodes",
-    "ascend_toolchain",
-]
-
-_COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
-_SUITE = Path(__file__).parents[1] / "conformance"
+_MARKERS = (
+    "ascend_rule(id): the promise of the documents that a test judges",
+    "ascend_cells(factor=levels): the combinations of options that a test is for",
+    "ascend_node_profiles(profiles): the mounts that a test of several nodes is for",
+    "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
+)
+_PARAMETERS = {"ascend_cell", "ascend_release", "ascend_audited", "ascend_node_profile"}
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(fixtures, "ascendcache-fixtures")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    # Only help is read by people; without it no catalogue is loaded.
+    # Users read the descriptions in --help only; other runs need no catalogue of translations.
     if {"-h", "--help"}.isdisjoint(sys.argv):
         add_options(parser)
     else:
-        from pytest_ascendcache.plugin.summary import said_by_the_command_line
+        from pytest_ascendcache.plugin.users_language import translator_before_parsing
 
-        add_options(parser, said_by_the_command_line(sys.argv))
+        add_options(parser, translator_before_parsing(sys.argv))
 
 
 @pytest.hookimpl(trylast=True)
@@ -104,59 +73,18 @@ def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "ascend_rule(id): the promise of the documents a test judges"
-    )
-    config.addinivalue_line(
-        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
-    )
-    config.addinivalue_line(
-        "markers", "ascend_node_profiles(profiles): the mounts a test of several nodes is for"
-    )
-    config.addinivalue_line(
-        "markers",
-        "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
-    )
-    try:
-        _configure(config)
-    except pytest.UsageError as error:
-        from pytest_ascendcache.plugin.summary import in_language
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    with _usage_errors_in_language(config):
+        settings = config.stash[SETTINGS] = read_settings(config)
+        if config.getoption("tx", None) or hasattr(config, "workerinput"):
+            from pytest_ascendcache.plugin.gangs.items import join_workers
 
-        raise in_language(config, error) from None
+            join_workers(config)
+        if settings.folders or settings.typed:
+            from pytest_ascendcache.plugin.registration import register_plugins
 
-
-def _configure(config: pytest.Config) -> None:
-    settings = config.stash[SETTINGS] = read_settings(config)
-    if settings.folders:
-        from pytest_ascendcache.combinations import seed
-
-        seed.choose(settings.seed)
-    if config.getoption("tx", None) or hasattr(config, "workerinput"):
-        from pytest_ascendcache.plugin.gangs.items import join_workers
-
-        join_workers(config)
-    if settings.folders and not settings.looks:
-        from pytest_ascendcache.plugin.collector import Collector
-
-        # Names are checked now: a bad one is a usage error, not a hundred errors.
-        session = ascend_session_of(config)
-        toolchain = session.toolchain if settings.needs_toolchain else None
-        config.stash[_COLLECTOR] = Collector(config, toolchain)
-        config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
-        if settings.audit.fix is not None:
-            from pytest_ascendcache.plugin.removal import PlanWriter
-
-            config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
-        if settings.budget is not None or settings.takes_core:
-            from pytest_ascendcache.plugin.selection import join_selecting
-
-            join_selecting(config)
-        if settings.resume is not None:
-            from pytest_ascendcache.plugin.resuming import join_resuming
-
-            join_resuming(config, config.stash[_COLLECTOR].adopt)
-    elif settings.typed:
-        _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
+            register_plugins(config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -169,45 +97,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     yield
-    # Behind everything else, also with -q: the last line says what was judged.
-    config = session.config
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    said = not (config.option.collectonly or settings_of(config).looks)
-    if reporter is None or not said or hasattr(config, "workerinput"):
-        return
-    toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
-    if _COLLECTOR in config.stash or toolchain is not None:
-        from pytest_ascendcache.plugin.judged import judged
-        from pytest_ascendcache.plugin.summary import told
+    # After everything else, also with -q: the last line says what was judged.
+    if SESSION in session.config.stash:
+        from pytest_ascendcache.plugin.judged import write_judged
 
-        what = judged(settings_of(config), toolchain)["text"]
-        reporter.write_line(told(config, "t_judged", what))
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    if _COLLECTOR not in config.stash:
-        return []
-    from pytest_ascendcache.plugin.summary import in_its_language
-
-    return [in_its_language(config, line) for line in config.stash[_COLLECTOR].header()]
+        write_judged(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    settings = settings_of(session.config)
-    if settings.folders:
-        from pytest_ascendcache.plugin.collection import with_suite
+    if settings_of(session.config).folders:
+        from pytest_ascendcache.plugin.collection import add_suite
 
-        config = session.config
-        alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # Files can be judged from any directory, so tests that happen to be in it are not
-        # collected. With --ascend-cache the directory may hold the user's own checks.
-        nothing_else = alone and (settings.looks or not config.getoption("--ascend-cache"))
-        config.args = with_suite([] if nothing_else else config.args, _SUITE, settings.folders)
+        add_suite(session.config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Nothing in an audited directory is a test: it would be run."""
+    """Keep pytest out of audited directories: it would run what it collects there."""
     audited = settings_of(config).audit.directories
     return True if any(collection_path.is_relative_to(each) for each in audited) else None
 
@@ -216,7 +122,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    if not module_path.is_relative_to(_SUITE):
+    if not module_path.is_relative_to(SUITE):
         return None
     from pytest_ascendcache.plugin.collection import SuiteModule
 
@@ -225,22 +131,10 @@ def pytest_pycollect_makemodule(
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "ascend_cell" in metafunc.fixturenames:
-        from pytest_ascendcache.plugin.collection import parametrize_cells
+    if not _PARAMETERS.isdisjoint(metafunc.fixturenames):
+        from pytest_ascendcache.plugin.collection import parametrize
 
-        parametrize_cells(metafunc)
-    if "ascend_release" in metafunc.fixturenames:
-        from pytest_ascendcache.plugin.collection import parametrize_releases
-
-        parametrize_releases(metafunc)
-    if "ascend_audited" in metafunc.fixturenames:
-        from pytest_ascendcache.plugin.collection import parametrize_audits
-
-        parametrize_audits(metafunc)
-    if "ascend_node_profile" in metafunc.fixturenames:
-        from pytest_ascendcache.plugin.collection import parametrize_nodes
-
-        parametrize_nodes(metafunc)
+        parametrize(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.plugin.gangs.items import parametrize_ranks
@@ -249,29 +143,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    try:
-        _check_and_select(config, items)
-    except pytest.UsageError as error:
-        from pytest_ascendcache.plugin.summary import in_language
+    with _usage_errors_in_language(config):
+        if gangs := [item for item in items if item.get_closest_marker("ascend_ranks")]:
+            from pytest_ascendcache.plugin.gangs.items import check_gangs
 
-        raise in_language(config, error) from None
+            check_gangs(gangs)
+        if checks := [item for item in items if item.get_closest_marker("ascend_rule")]:
+            from pytest_ascendcache.plugin.verdicts import prepare_items
 
+            prepare_items(checks)
+        if settings_of(config).selected_rules:
+            from pytest_ascendcache.plugin.collection import select_rules
 
-def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
-    if gangs:
-        from pytest_ascendcache.plugin.gangs.items import check_gangs
-
-        check_gangs(gangs)
-    marked = [item for item in items if item.get_closest_marker("ascend_rule")]
-    if marked:
-        from pytest_ascendcache.plugin.verdicts import prepare_items
-
-        prepare_items(marked)
-    if settings_of(config).rules:
-        from pytest_ascendcache.plugin.collection import select_rules
-
-        select_rules(config, items)
+            select_rules(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -293,10 +177,10 @@ def pytest_runtest_makereport(
 
         judge(item, call, report, strict=settings_of(item.config).strict)
     if RENDEZVOUS in item.stash:
-        from pytest_ascendcache.plugin.gangs.items import tell_the_others
+        from pytest_ascendcache.plugin.gangs.items import leave_gang
 
-        tell_the_others(item, call, report)
-    if tells_a_story(report):
+        leave_gang(item, call, report)
+    if keeps_sandbox(report):
         item.stash[FAILED] = True
     return report
 
@@ -316,12 +200,23 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
-    from pytest_ascendcache.plugin import comparisons, verdicts
+    from pytest_ascendcache.plugin.comparisons import compare
 
-    return verdicts.compare(op, left, right) or comparisons.compare(op, left, right)
+    return compare(op, left, right)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if SESSION in config.stash:
         config.stash[SESSION].close()
         del config.stash[SESSION]
+
+
+@contextmanager
+def _usage_errors_in_language(config: pytest.Config) -> Iterator[None]:
+    """Raise usage errors in the user's language."""
+    try:
+        yield
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.users_language import say
+
+        raise pytest.UsageError(*(say(config, str(each)) for each in error.args)) from None

@@ -1,4 +1,4 @@
-"""Hooks for users who bring a toolchain of their own."""
+"""The hook for users who bring their own toolchain."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @pytest.hookspec(firstresult=True)
 def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
-    """Make the toolchain ``--ascend-toolchain=NAME`` asks for; ``None`` for a name not one's own.
+    """Create the toolchain for ``--ascend-toolchain=NAME``; return ``None`` for any other name.
 
-    Whatever is returned must satisfy ``pytest_ascendcache.toolchains.Toolchain``;
-    ``BaseToolchain`` and ``CommandToolchain`` there do most of it (docs/own-toolchain.md). A
-    ``ToolchainError`` says in a sentence why there is none.
+    The toolchain must satisfy ``pytest_ascendcache.toolchains.Toolchain``; the base classes
+    ``BaseToolchain`` and ``CommandToolchain`` there do most of the work (docs/own-toolchain.md).
+    Raise a ``ToolchainError`` with a sentence for the user if it cannot be created.
     """

@@ -1,31 +1,51 @@
-"""What a run judges, said at its end and in its report: nobody may take a pass for another's."""
+"""What a run judged: the last line of its output, and a part of its report.
+
+Nobody may take a pass of the embedded reference for one of their own toolchain.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from pytest_ascendcache.language import text
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
 
 if TYPE_CHECKING:
     from pytest_ascendcache.plugin.options.settings import Settings
     from pytest_ascendcache.toolchains import Toolchain
 
-NOT_CANN = "the embedded reference: this says nothing about CANN"
-
 
 def judged(settings: Settings, toolchain: Toolchain | None) -> dict[str, str]:
-    """``what`` is judged with its ``version`` and ``path`` (empty where it has none), and
-    ``text``, which says it in one line."""
+    """``what`` is judged with its ``version`` and ``path`` (empty if it has none), and ``text``,
+    the same in one line."""
     files = [str(each) for each in settings.audit.directories]
     files += [str(each.path) for each in settings.release.releases]
     if toolchain is None:
-        text = f"files alone, no toolchain: {', '.join(files)}"
-        return {"what": "files", "version": "", "path": ", ".join(files), "text": text}
+        line = f"files alone, no toolchain: {', '.join(files)}"
+        return {"what": "files", "version": "", "path": ", ".join(files), "text": line}
     what, path = toolchain.name, toolchain.details.get("program", "")
+    line = f"{what} {toolchain.version}"
     if isinstance(toolchain, ReferenceToolchain):
-        text = f"{what} {toolchain.version}, {NOT_CANN}"
-    else:
-        text = f"{what} {toolchain.version}" + (f", {path}" if path else "")
+        line += ", the embedded reference: this says nothing about CANN"
+    elif path:
+        line += f", {path}"
     if files:
-        text += f"; and the files {', '.join(files)}"
-    return {"what": what, "version": toolchain.version, "path": path, "text": text}
+        line += f"; and the files {', '.join(files)}"
+    return {"what": what, "version": toolchain.version, "path": path, "text": line}
+
+
+def write_judged(config: pytest.Config) -> None:
+    """Write the line that says what was judged, if this run judged anything."""
+    settings = settings_of(config)
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    quiet = config.option.collectonly or settings.looks or hasattr(config, "workerinput")
+    if reporter is None or quiet:
+        return
+    toolchain = ascend_session_of(config).made_toolchain
+    if toolchain is not None or config.pluginmanager.hasplugin("ascendcache-collector"):
+        what = say(config, judged(settings, toolchain)["text"])
+        reporter.write_line(text("t_judged", language_of(config), what=what))

@@ -1,8 +1,8 @@
 """What JUnit files, and so GitLab and Jenkins, show of a check.
 
-pytest writes the file. The rule goes into the name of a test case, because viewers show names and
-no properties; what warns, and known deviations, are entries of their own kind, as pytest's xfail
-is, because a test that simply passed hides them.
+pytest writes the file. The rule becomes part of a test case's name, because viewers show names but
+no properties. Warnings and known deviations become entries like those of pytest's xfail, because
+viewers hide tests that passed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-# There is no public way from a plugin that runs beside workers to pytest's own writer; the
-# fixtures that pytest offers act in the process of the test alone.
+# There is no public way to pytest's writer for a plugin in xdist's controller; the fixtures that
+# pytest offers work only in the process of the test.
 from _pytest.junitxml import xml_key
 
 from pytest_ascendcache.language import Language, text
@@ -24,7 +24,7 @@ _VISIBLE = ("warn", "known deviation")
 
 
 def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]) -> None:
-    """Say rule, harm, reason and the command that repeats it; before pytest writes the case."""
+    """Add rule, harm, reason and repeat command to the test case, before pytest writes it."""
     writer = config.stash.get(xml_key, None)
     if writer is None:
         return
@@ -34,26 +34,23 @@ def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping
     verdict = record["verdict"]
     if report.failed:
         if config.getoption("tbstyle") == "auto":
-            report.longrepr = told(record)
+            report.longrepr = _text(record)
     elif verdict in _VISIBLE and report.when == "call":
-        message = told(record)
+        message = _text(record)
         shown = ElementTree.Element("skipped", type=f"ascend.{verdict.replace(' ', '-')}")
         shown.set("message", message.partition("\n")[0])
         shown.text = message
         case.append(shown)
-        # That counts it; pytest will count it as passed too when it sees the report.
+        # pytest counts this entry, and will count the report as passed in addition.
         writer.stats["passed"] -= 1
 
 
-def told(record: Mapping[str, Any]) -> str:
-    """First rule, verdict, harm and reason in one line; then details and how to repeat it."""
-    harm = record.get("harm")
-    words = [record["rule"], record["verdict"], *([_words_of(harm)] if harm else [])]
-    lines = [": ".join([", ".join(words), reason(record)])]
+def _text(record: Mapping[str, Any]) -> str:
+    """Rule, verdict, harm and reason in one line; then details and the repeat command."""
+    head = [record["rule"], record["verdict"]]
+    if harm := record.get("harm"):
+        head.append(text(f"harm_{harm}", Language.ENGLISH))
+    lines = [f"{', '.join(head)}: {reason(record)}"]
     if record.get("deviation"):
         lines.append(record["deviation"]["reason"])
     return "\n".join([*lines, record["message"], f"repeat: {record['repeat']}"])
-
-
-def _words_of(harm: str) -> str:
-    return text(f"harm_{harm}", Language.ENGLISH)

@@ -1,7 +1,6 @@
-"""What bounded a run: the processors of the machine, its longest check, or how many workers it had.
+"""What limited the speed of a run: the processors, the longest check, or the number of workers.
 
-It is measured from outside while the checks are run, and told at the end, so that who wants the
-next run to be shorter knows what would help.
+It is measured while the checks run, and printed at the end for users who want a shorter run.
 """
 
 from __future__ import annotations
@@ -18,17 +17,18 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.plugin.estimate import WORTH_SAYING
 
 _BUSY = 0.9
-"""The part of their time from which processors or workers are what a run waits for."""
+"""The share of its time from which a processor or worker counts as busy throughout."""
 
 _STAT = Path("/proc/stat")
-_IDLE, _WAITING = 3, 4
-_GUESTS = 8
-"""Fields of its first line: what is idle, what waits for a disk, and where time of guests is
-named again."""
+_IDLE, _WAITING, _GUESTS = 3, 4, 8
+"""Fields of its first line: idle, waiting for a disk, and the first that repeats guests' time."""
 
 
 class Pace:
-    """Notes how long each check took, where, and how busy the machine was meanwhile."""
+    """Measures how long each check took on which worker, and how busy the machine was.
+
+    The collector calls ``begin`` after collection, ``note`` for each report, ``end`` at the end.
+    """
 
     def __init__(self) -> None:
         self._busy: defaultdict[str, float] = defaultdict(float)
@@ -38,25 +38,26 @@ class Pace:
         self._workers = 1
 
     def begin(self, workers: int) -> None:
-        """The checks are collected, and run from now on."""
+        """Start to measure: the checks are collected, and the first is about to run."""
         if self._since is None:
             self._workers = workers
             self._since = time.monotonic(), processors()
 
     def note(self, report: pytest.TestReport) -> None:
-        """One phase of a check, or of a user's own test, has ended."""
+        """Count one finished phase of a check or of a user's own test."""
         self._busy[getattr(report, "worker_id", "")] += report.duration
         self._checks[report.nodeid] += report.duration
 
     def end(self) -> None:
-        """All of them have ended."""
+        """Stop to measure: the last test has ended."""
         self._until = time.monotonic(), processors()
 
     def document(self) -> dict[str, Any]:
-        """What the report says of it: empty where nothing was run.
+        """The measurements as plain data for the report; empty if nothing was run.
 
-        ``seconds`` are those of the wall, ``workers_busy`` and ``processors_busy`` parts of them
-        from 0 to 1, ``bound`` is what bounded the run."""
+        ``seconds`` are wall-clock time, ``workers_busy`` and ``processors_busy`` shares of it from
+        0 to 1, and ``bound`` is what limited the run.
+        """
         if self._since is None or self._until is None or not self._checks:
             return {}
         seconds = max(self._until[0] - self._since[0], 1e-9)
@@ -85,29 +86,28 @@ class Pace:
         return "workers" if workers >= _BUSY else "uneven shares"
 
     def line(self) -> str:
-        """What the end of a run says; empty where it was short."""
-        found = self.document()
-        if not found or found["seconds"] < WORTH_SAYING:
+        """The line at the end of a run; empty after a short run."""
+        pace = self.document()
+        if not pace or pace["seconds"] < WORTH_SAYING:
             return ""
-        number = found["workers"]
+        number = pace["workers"]
         what = {
             "processors": "the processors of this machine",
             "longest check": "the longest check",
-            "workers": f"the number of workers ({number})" if number > 1 else "having one process",
-            "uneven shares": "the last checks, for which other workers waited",
-        }[found["bound"]]
-        name = found["longest"].removeprefix(SUITE_NODES).rpartition("::")[2]
+            "workers": f"the number of workers ({number})" if number > 1 else "its single process",
+            "uneven shares": "the last checks, while other workers were idle",
+        }[pace["bound"]]
+        name = pace["longest"].removeprefix(SUITE_NODES).rpartition("::")[2]
         return (
-            f"bounded by {what}: in {found['seconds']:.0f} s workers were busy for "
-            f"{found['workers_busy']:.0%}, {found['processors']} processors for "
-            f"{found['processors_busy']:.0%}, the longest check took "
-            f"{found['longest_seconds']:.0f} s ({name})"
+            f"limited by {what}: in {pace['seconds']:.0f} s workers were busy for "
+            f"{pace['workers_busy']:.0%}, {pace['processors']} processors for "
+            f"{pace['processors_busy']:.0%}; the longest check took "
+            f"{pace['longest_seconds']:.0f} s ({name})"
         )
 
 
 def processors() -> tuple[float, float]:
-    """Clock ticks that the processors of the machine had so far, and those they were used;
-    nothing where the system does not say."""
+    """Clock ticks of all processors since boot, and how many were used; zeros if unknown."""
     try:
         head = _STAT.read_text(encoding="ascii").partition("\n")[0]
         ticks = [float(each) for each in head.split()[1 : 1 + _GUESTS]]

@@ -1,26 +1,32 @@
-"""Hands the report of a finished run to its writers: files, and what GitHub shows."""
+"""What a finished run writes besides the terminal's report: files, and what GitHub shows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import append_output, write_output
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
-from pytest_ascendcache.plugin.options.settings import ReportSettings
+from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.reports.files import Document
 
+_SHOWN_BY_PYTEST = ("failed", "error")
 
-def wants_report(settings: ReportSettings) -> bool:
-    """Whether anybody reads the report of this run besides the terminal."""
-    files = settings.json or settings.html or settings.badge
+
+def wants_report(settings: Settings) -> bool:
+    """Whether anything besides the terminal shows the report of this run."""
+    files = settings.report or settings.html or settings.badge
     return bool(files or os.environ.get(GITHUB_SUMMARY) or _annotates())
 
 
-def write_files(report: Document, settings: ReportSettings) -> list[str]:
-    """Write the files that were asked for; a sentence for each that cannot be written."""
+def write_files(report: Document, settings: Settings) -> list[str]:
+    """Write the files that were asked for; returns a sentence for each that cannot be written."""
 
     def as_json() -> str:
         from pytest_ascendcache.reports.json_report import as_json
@@ -37,33 +43,31 @@ def write_files(report: Document, settings: ReportSettings) -> list[str]:
 
         return badge(report)
 
-    problems = [
-        _write("--ascend-report", settings.json, as_json),
-        _write("--ascend-html", settings.html, as_html),
-        _write("--ascend-badge", settings.badge, as_badge),
-    ]
-    return [each for each in problems if each]
-
-
-def _write(option: str, path: Path | None, text: Callable[[], str]) -> str:
-    if path is None:
-        return ""
-    try:
-        write_output(path, text())
-    except OSError as error:
-        # Said in the summary: what was found must not be lost with the file.
-        return f"{option}={path} cannot be written: {error.strerror}."
-    return ""
+    files: tuple[tuple[str, Path | None, Callable[[], str]], ...] = (
+        ("--ascend-report", settings.report, as_json),
+        ("--ascend-html", settings.html, as_html),
+        ("--ascend-badge", settings.badge, as_badge),
+    )
+    problems = []
+    for option, path, text in files:
+        try:
+            if path is not None:
+                write_output(path, text())
+        except OSError as error:
+            # The summary shows it: the verdicts must not be lost with the file.
+            problems.append(f"{option}={path} cannot be written: {error.strerror}.")
+    return problems
 
 
 def tell_github(report: Document, language: Language) -> list[str]:
-    """Append to the summary of a job, and give the lines to print: annotations, or that the
-    summary cannot be written, which fails nothing."""
+    """Append to the summary of a GitHub job; returns the lines to print.
+
+    Those are the annotations, and a warning if the summary cannot be written; that fails no run.
+    """
     from pytest_ascendcache.reports.markdown import summary, workflow_commands
 
     lines = workflow_commands(report, language) if _annotates() else []
-    place = os.environ.get(GITHUB_SUMMARY)
-    if place:
+    if place := os.environ.get(GITHUB_SUMMARY):
         try:
             append_output(Path(place), summary(report, language))
         except OSError as error:
@@ -73,3 +77,27 @@ def tell_github(report: Document, language: Language) -> list[str]:
 
 def _annotates() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+@contextmanager
+def without_failed_checks(reporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Keep pytest from printing the suite's failures: the report prints their causes.
+
+    A user's own tests keep their tracebacks, and so do the suite's checks with ``--tb``.
+    """
+    if reporter.config.getoption("tbstyle") != "auto":
+        yield
+        return
+    kept = {name: reporter.stats[name] for name in _SHOWN_BY_PYTEST if name in reporter.stats}
+    for name, reports in kept.items():
+        reporter.stats[name] = [each for each in reports if not _is_of_suite(each)]
+    try:
+        yield
+    finally:
+        reporter.stats.update(kept)
+
+
+def _is_of_suite(report: object) -> bool:
+    return hasattr(report, "ascend_record") and getattr(report, "nodeid", "").startswith(
+        SUITE_NODES
+    )

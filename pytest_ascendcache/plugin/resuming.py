@@ -1,4 +1,4 @@
-"""``--ascend-resume``: what an earlier run decided is not judged again."""
+"""``--ascend-resume``: checks that an interrupted run decided are not run again."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.plugin.options.places import conversions_beside
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
-from pytest_ascendcache.plugin.summary import in_its_language
+from pytest_ascendcache.plugin.users_language import say
 from pytest_ascendcache.reports.journal import Journal, JournalError
 from pytest_ascendcache.reports.records import VerdictRecord
 
 _DECIDED = "ascendcache_decided"
 _LEFT_OUT = "ascendcache_left_out"
 _OF_FILES = (f"{SUITE_NODES}audit/", f"{SUITE_NODES}release/")
-"""What these folders judge may have been changed since; looking again costs next to nothing, for
+"""Checks of files, which may have changed since, are run again. That costs next to nothing, because
 finished conversions of models are kept."""
 
 _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-"""How a run ends in which every check that was chosen was judged."""
+"""Exit statuses of a run that judged every selected check."""
 
 
 def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord]], None]) -> None:
-    """Register what ``--ascend-resume`` needs; ``adopt`` takes the records of earlier runs.
+    """Register the plugin for ``--ascend-resume``; ``adopt`` receives the records of earlier runs.
 
     Raises:
         pytest.UsageError: where the file cannot be used.
@@ -63,14 +63,15 @@ def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord
 
 
 def _leave_out(items: list[pytest.Item], decided: set[str]) -> list[str]:
-    """Take the checks that are decided out of the items; their names."""
+    """Remove the decided checks from the items; returns their node ids."""
     left_out = [item.nodeid for item in items if item.nodeid in decided]
     items[:] = [item for item in items if item.nodeid not in decided]
     return left_out
 
 
 class _Worker:
-    """The part in an xdist worker: the controller says what is decided, all have the same."""
+    """The part in an xdist worker. The controller sends the decided checks, so that all workers
+    collect the same tests; the worker sends back what it left out."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config: Any = config
@@ -82,7 +83,11 @@ class _Worker:
 
 
 class _Resuming:
-    """Writes the journal, and hands over what it already holds."""
+    """The part in the controller, or in a run without xdist.
+
+    It leaves decided checks out and gives their records to the collector, and appends every new
+    record to the journal.
+    """
 
     def __init__(
         self,
@@ -121,7 +126,7 @@ class _Resuming:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
-        # A rank's record is half of one; gangs are judged again.
+        # The record of one rank is not the check's verdict; gangs are judged again.
         if record is None or getattr(report, "ascend_rank", None) is not None:
             return
         try:
@@ -139,18 +144,17 @@ class _Resuming:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
         if not (session.shouldstop or session.shouldfail) and session.exitstatus in _WHOLE:
-            # There is nothing to go on with; a later run judges the release anew.
+            # Nothing is left to resume; a later run judges the release from the beginning.
             shutil.rmtree(conversions_beside(self._journal.path), ignore_errors=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         path = settings_of(self._config).resume
         if self._left_out:
-            count = len(self._left_out)
-            told = f"{count} of the verdicts are an earlier run's, from {path}"
-            terminalreporter.line(in_its_language(self._config, told))
+            line = f"{len(self._left_out)} of the verdicts are an earlier run's, from {path}"
+            terminalreporter.line(say(self._config, line))
         if self._lost:
-            told = f"ERROR: --ascend-resume={path} cannot be written: {self._lost}."
-            terminalreporter.line(in_its_language(self._config, told), red=True)
+            line = f"ERROR: --ascend-resume={path} cannot be written: {self._lost}."
+            terminalreporter.line(say(self._config, line), red=True)
 
     def pytest_unconfigure(self) -> None:
         self._journal.close()

@@ -1,4 +1,4 @@
-"""What one test session shares: toolchain, positive control, sandboxes, the host."""
+"""What the tests of one session share: toolchain, positive controls, sandboxes, the host."""
 
 from __future__ import annotations
 
@@ -28,26 +28,20 @@ from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
     NetworkControl,
-    NetworkUnderTest,
     PositiveControl,
     Shared,
-    StaticKernelsUnderTest,
     network_control,
     positive_control,
 )
-from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
+from pytest_ascendcache.observation.script import UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.summary import in_its_language
-from pytest_ascendcache.toolchains import (
-    Toolchain,
-    ToolchainError,
-)
-from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+from pytest_ascendcache.plugin.users_language import say
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import instead
 
 CONTROL_OPERATOR = OperatorSpec(
@@ -56,11 +50,16 @@ CONTROL_OPERATOR = OperatorSpec(
     (TensorDesc.of("float32", 4, 8),),
     name="control_add",
 )
-"""Small, quick to compile, and nothing any implementation mode knows of."""
+"""The operator of the positive control: quick to compile, and no implementation mode affects it."""
 
 
 class AscendSession:
-    """Made on first use; one a process, so that every xdist worker has its own."""
+    """The shared state of a session, created on first use by ``ascend_session_of``.
+
+    Every process has its own, also each xdist worker. All properties are computed on first use:
+    the toolchain starts nothing until ``control`` or a test runs it. A rank's process inherits the
+    session of its parent and calls ``move``. ``pytest_unconfigure`` calls ``close``.
+    """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
@@ -71,17 +70,17 @@ class AscendSession:
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        """The system under test; nothing is started yet.
+        """The toolchain under test; it is not started yet.
 
         Raises:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
-        self._take_mounts_of_its_own()
+        self._enter_mount_namespace()
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            with self.uncaptured():  # one that is built says how far it is
+            with self.uncaptured():  # a toolchain that is built first prints its progress
                 made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
                     name=settings.toolchain, settings=settings
                 )
@@ -89,24 +88,26 @@ class AscendSession:
             raise pytest.UsageError(f"{settings.chosen_by}: {error}") from None
         if made is None:
             raise pytest.UsageError(
-                f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
-                f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
+                f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no loaded "
+                f"plugin provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
 
-    def _take_mounts_of_its_own(self) -> None:
-        """What is started from now on sees the mounts that are made later; a fork server that was
-        started before would not."""
+    def _enter_mount_namespace(self) -> None:
+        """Enter the namespace of the nodes' mounts before any process starts.
+
+        A fork server that was started earlier would not see the mounts.
+        """
         if self.settings.nodes.number and not self.settings.nodes.directories:
-            with suppress(Unavailable):  # the checks that need them say so
+            with suppress(Unavailable):  # the checks that need nodes report it
                 enter()
 
     def nodes(self, profile: NodeProfile) -> Nodes:
-        """Nodes of one kind, mounted once; their control has shown that they are what they say.
+        """The nodes of a profile, mounted once and checked by their control.
 
         Raises:
-            Unavailable: where they cannot be had here.
-            NotShown: where the control has not shown it.
+            Unavailable: where this machine cannot provide them.
+            NotShown: where the control did not show that they behave as the profile says.
         """
         if profile not in self._nodes:
             try:
@@ -119,23 +120,23 @@ class AscendSession:
         return made
 
     def _made_nodes(self, profile: NodeProfile) -> Nodes:
-        asked = self.settings.nodes
+        nodes = self.settings.nodes
         if profile is NodeProfile.GIVEN:
-            return given_nodes(asked.directories)
-        return mounted_nodes(profile, asked.number, self.sandbox(f"nodes-{profile.value}"))
+            return given_nodes(nodes.directories)
+        return mounted_nodes(profile, nodes.number, self.sandbox(f"nodes-{profile.value}"))
 
     def uncaptured(self) -> AbstractContextManager[None]:
-        """What is printed meanwhile is seen at once, as in a check it is not."""
+        """Show output at once that is printed meanwhile; pytest captures that of checks."""
         capture = self._config.pluginmanager.getplugin("capturemanager")
         return capture.global_and_fixture_disabled() if capture else nullcontext()
 
     def announce(self, sentence: str) -> None:
-        """Tell those who wait, where the run has a terminal."""
+        """Print a sentence for waiting users, if the run has a terminal."""
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None:
             with self.uncaptured():
                 reporter.ensure_newline()
-                reporter.write_line(in_its_language(self._config, sentence))
+                reporter.write_line(say(self._config, sentence))
 
     @cached_property
     def judged_by(self) -> JudgedBy:
@@ -145,12 +146,12 @@ class AscendSession:
 
     @property
     def made_toolchain(self) -> Toolchain | None:
-        """The toolchain, where anything has asked for it."""
+        """The toolchain, if something has used it already."""
         return self.__dict__.get("toolchain")
 
     @cached_property
     def control(self) -> PositiveControl:
-        """The positive control, done once."""
+        """The positive control of operator caches."""
         sandbox = self.sandbox("control")
         control = positive_control(self.toolchain, CONTROL_OPERATOR, sandbox)
         if not control.reason:
@@ -159,7 +160,7 @@ class AscendSession:
 
     @cached_property
     def network_control(self) -> NetworkControl:
-        """The positive control of networks, done once.
+        """The positive control of networks.
 
         Raises:
             ToolchainError: where not even a network of one operator runs.
@@ -172,35 +173,35 @@ class AscendSession:
 
     @cached_property
     def file_system(self) -> FileSystem:
-        """Where sandboxes are, and what it does with access times."""
+        """The file system of the sandboxes, and how it treats access times."""
         return probe_file_system(self.base)
 
     @cached_property
     def shared(self) -> Shared:
-        """What checks need not compile again."""
+        """Warm caches that checks copy instead of compiling again."""
         return Shared(self.sandbox("warm"))
 
     @property
     def turns(self) -> Path:
-        """The lock of what one check alone may use at a time; all workers of a run have one."""
-        own = self.base.parent
-        return (own.parent if hasattr(self._config, "workerinput") else own) / "turns.lock"
+        """The lock of what only one check may use at a time, the same for all workers of a run."""
+        parent = self.base.parent
+        return (parent.parent if hasattr(self._config, "workerinput") else parent) / "turns.lock"
 
     @cached_property
     def package_shelf(self) -> Path:
-        """Where packages are kept that checks need not compile again."""
+        """The directory of packages that checks share instead of compiling them again."""
         return self.sandbox("packages")
 
     @cached_property
     def run(self) -> str:
-        """A name of this run of pytest, the same for all of its workers."""
-        given: dict[str, str] = getattr(self._config, "workerinput", {})
-        return given.get("testrunuid") or secrets.token_hex(16)
+        """An id of this run of pytest, the same for all of its workers."""
+        worker: dict[str, str] = getattr(self._config, "workerinput", {})
+        return worker.get("testrunuid") or secrets.token_hex(16)
 
     @property
     def conversions(self) -> Path:
-        """Where conversions of models are kept for all workers of this run, and with
-        ``--ascend-resume`` for a run that goes on after it."""
+        """The directory of model conversions, which all workers of this run share; with
+        ``--ascend-resume`` a resumed run finds them too."""
         if self.settings.resume is not None:
             return conversions_beside(self.settings.resume)
         is_worker = hasattr(self._config, "workerinput")
@@ -208,39 +209,39 @@ class AscendSession:
 
     @cached_property
     def plan(self) -> Plan:
-        """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
+        """The combinations that ``--ascend-matrix`` asks for, for this toolchain."""
         toolchain = self.toolchain
         if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
             return self.no_plan
         installed = toolchain.installed_socs
         second = other_soc(toolchain.soc)
-        there = installed is None or second in installed
-        socs = (toolchain.soc, second) if there else (toolchain.soc,)
+        has_second = installed is None or second in installed
+        socs = (toolchain.soc, second) if has_second else (toolchain.soc,)
         return plan(Matrix(self.settings.matrix), toolchain.capabilities, socs)
 
     @cached_property
     def no_plan(self) -> Plan:
-        """The plain combination alone, for checks that will not run."""
+        """Only the plain combination, for checks that will not run."""
         model = combinations_model(self.toolchain.capabilities)
         return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
 
     @cached_property
     def audits(self) -> Audits:
-        """What ``--ascend-audit`` looks at."""
-        return Audits(self.settings.audit, self.judged_by.cann)
+        """The audits of the directories that ``--ascend-audit`` names."""
+        return Audits(self.settings.audit.fix is not None, self.judged_by.cann)
 
     @property
     def base(self) -> Path:
         """The directory of all sandboxes."""
         if self._base is None:
-            # The factory is the session's own; there is no other way to it outside a fixture.
+            # Outside a fixture there is no public way to the session's factory.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
             try:
                 above = factory.getbasetemp()
                 if refused := NO_PATH_OF_ATC.search(str(above)):
                     raise ToolchainError(
                         f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
-                        "not take in paths; name another with --basetemp"
+                        "not accept in paths; name another with --basetemp"
                     )
                 self._base = factory.mktemp("ascendcache")
             except OSError as error:
@@ -251,10 +252,10 @@ class AscendSession:
         return self._base
 
     def check_base(self) -> None:
-        """Find out before the first check whether sandboxes can be made.
+        """Check before the first test that sandboxes can be made.
 
         Raises:
-            pytest.UsageError: saying why not.
+            pytest.UsageError: where they cannot.
         """
         try:
             _ = self.file_system
@@ -267,16 +268,16 @@ class AscendSession:
             ) from None
 
     def prepare(self) -> None:
-        """Know what every check wants to know, and have the toolchain warm."""
+        """Run the positive control, which every check needs; that warms up the toolchain."""
         if Capability.OPERATOR_CACHE in self.toolchain.capabilities:
             _ = self.control
 
     def move(self, base: Path) -> None:
-        """Make sandboxes in ``base`` from now on: a rank's process has its own."""
-        known = self.__dict__.get("shared")
+        """Make sandboxes in ``base`` from now on: each rank's process has its own."""
+        shared = self.__dict__.get("shared")
         self._base = base
-        if known is not None:
-            self.shared = known.apart(self.sandbox("warm"))
+        if shared is not None:
+            self.shared = shared.apart(self.sandbox("warm"))
 
     def sandbox(self, name: str) -> Path:
         """A new empty directory for one check."""
@@ -286,52 +287,33 @@ class AscendSession:
         return path
 
     def discard(self, sandbox: Path) -> None:
-        """Remove what a check left; its processes have ended."""
+        """Remove the sandbox of a check whose processes have ended."""
         shutil.rmtree(sandbox, ignore_errors=True)
-        if sandbox.exists():  # a check has closed directories
+        if sandbox.exists():  # the check took permissions away from directories
             for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
                 if not directory.is_symlink():
                     directory.chmod(0o700)
             shutil.rmtree(sandbox, ignore_errors=True)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in a sandbox.
+        """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``.
 
         Raises:
-            ToolchainError: where the toolchain cannot even do a plain compile.
+            ToolchainError: where the toolchain fails at a plain compile.
         """
         evidence.control = self.control.reason
         if not self.control.compiles:
-            raise ToolchainError(f"no check can tell anything: {self.control.reason}")
+            raise ToolchainError(f"no check can be judged: {self.control.reason}")
         edition = self.judged_by.cann
         return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared, edition)
 
-    def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
-        """Networks under test in a sandbox.
-
-        Raises:
-            ToolchainError: where nothing can be told of this toolchain.
-        """
-        evidence.control = self.network_control.reason
-        return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
-
-    def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
-        """Static kernels under test in a sandbox."""
-        toolchain, shelf = self.toolchain, self.package_shelf
-        return StaticKernelsUnderTest(toolchain, sandbox, shelf, evidence, self.turns)
-
-    def script(
-        self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
-    ) -> ScriptUnderTest:
-        """A user's script under test in a sandbox; runs that nothing disturbs are shared."""
-        return ScriptUnderTest(toolchain, sandbox, evidence, self._script_runs)
-
     @cached_property
-    def _script_runs(self) -> UndisturbedRuns:
+    def script_runs(self) -> UndisturbedRuns:
+        """Runs of a user's script that nothing disturbs, which checks share."""
         return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
-        """End what was started, and unmount."""
+        """End the toolchain's processes, and unmount the nodes."""
         for nodes in self._nodes.values():
             if isinstance(nodes, Nodes):
                 nodes.close()

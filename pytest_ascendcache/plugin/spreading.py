@@ -1,7 +1,7 @@
-"""Which checks a worker takes together, and which go first: those that cost the most runs.
+"""How tests are spread over xdist workers: the checks that cost the most runs go first.
 
-A run of atc takes seconds and hosts have many cores, so the last check to begin decides when the
-run ends. Checks of one batch of combinations share their runs, and stay together.
+A run of atc takes seconds and hosts have many cores, so the last check to start decides when the
+session ends. Checks that share their runs of the toolchain stay on one worker.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _PORTIONS = 4
-"""A worker takes this part of its share of a user's own tests that are left, in their order."""
+"""A worker takes this fraction of its share of the user's own tests that are left, in order."""
 
 
-class Spreading:
-    """Portions of tests, for as many workers as the run has."""
+def spread(config: pytest.Config, tests: Sequence[str]) -> list[list[int]]:
+    """Divide tests into portions that one worker takes at a time; the gang controller calls it.
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    Returns portions of positions in ``tests``, in the order in which workers take them: the suite's
+    checks first, the most expensive of them at the front; then the user's own tests.
+    """
+    names = [each.removeprefix(SUITE_NODES) for each in tests]
+    batches_of = _batches(config, names)
+    portions: dict[str, list[int]] = {}
+    users: list[int] = []
+    for position, name in enumerate(names):
+        if name == tests[position]:
+            users.append(position)
+        else:
+            portions.setdefault(batches_of.get(name, name), []).append(position)
+    toolchain = settings_of(config).toolchain
+    runs = shares((names[each] for portion in portions.values() for each in portion), toolchain)
 
-    def __call__(self, tests: Sequence[str]) -> list[list[int]]:
-        """Positions of tests in portions that one worker takes at a time, in the order they are
-        given out: checks of the suite by their runs, then a user's own tests."""
-        names = [each.removeprefix(SUITE_NODES) for each in tests]
-        own = [position for position, each in enumerate(names) if each == tests[position]]
-        batch = self._batches(names)
-        portions: dict[str, list[int]] = {}
-        for position in sorted(set(range(len(tests))) - set(own)):
-            name = names[position]
-            portions.setdefault(batch.get(name, name), []).append(position)
+    def cost(portion: list[int]) -> float:
+        return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
 
-        toolchain = settings_of(self._config).toolchain
+    ordered = sorted(portions.values(), key=cost, reverse=True)
+    workers = len(config.getoption("tx", None) or "1")
+    while users:  # smaller and smaller portions, so that all workers finish together
+        size = max(1, len(users) // (_PORTIONS * workers))
+        ordered.append(users[:size])
+        del users[:size]
+    return ordered
 
-        runs = shares((names[each] for portion in portions.values() for each in portion), toolchain)
 
-        def cost(portion: list[int]) -> float:
-            return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
-
-        found = sorted(portions.values(), key=cost, reverse=True)
-        workers = len(self._config.getoption("tx", None) or "1")
-        while own:  # smaller and smaller, so that workers end together
-            size = max(1, len(own) // (_PORTIONS * workers))
-            found.append(own[:size])
-            del own[:size]
-        return found
-
-    def _batches(self, names: Sequence[str]) -> dict[str, str]:
-        """Checks of combinations and lives -> the batch whose runs they share."""
-        lives = {each: life for each in names if (life := life_of(each))}
-        mine = [each for each in names if each.startswith(_COMBINATIONS)]
-        if not mine:
-            return lives
-        plan = ascend_session_of(self._config).plan
-        found = {
-            cell.id: f"batch {number}"
-            for number, batch in enumerate(batches(plan.cells))
-            for cell in batch
-        }
-        cases = {each: each.partition("[")[2].removesuffix("]") for each in mine}
-        return lives | {each: found[case] for each, case in cases.items() if case in found}
+def _batches(config: pytest.Config, names: Sequence[str]) -> dict[str, str]:
+    """The batch whose runs a check shares, by the name of the check: combinations and lives."""
+    lives = {each: life for each in names if (life := life_of(each))}
+    combinations = [each for each in names if each.startswith(_COMBINATIONS)]
+    if not combinations:
+        return lives
+    plan = ascend_session_of(config).plan
+    batch_of_cell = {
+        cell.id: f"batch {number}"
+        for number, batch in enumerate(batches(plan.cells))
+        for cell in batch
+    }
+    cells = {each: each.partition("[")[2].removesuffix("]") for each in combinations}
+    return lives | {
+        each: batch_of_cell[cell] for each, cell in cells.items() if cell in batch_of_cell
+    }

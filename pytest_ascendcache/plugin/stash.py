@@ -1,4 +1,4 @@
-"""What the plugin keeps in pytest's stash, and the session's shared state."""
+"""Keys of what the plugin keeps in pytest's stash, and access to settings and session."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
 EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
+"""Set on a test whose sandbox is kept."""
 GANG: pytest.StashKey[str] = pytest.StashKey()
+"""The node id of the gang's check, where each rank is a test of its own."""
 RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 
 
 def settings_of(config: pytest.Config) -> Settings:
-    """What the options ask for; they were checked before anything else."""
+    """The checked options of the run."""
     return config.stash[SETTINGS]
 
 
 def ascend_session_of(config: pytest.Config) -> AscendSession:
-    """The session's shared state, made now if this is the first use."""
+    """The shared state of the session, created on first use."""
     if SESSION not in config.stash:
         from pytest_ascendcache.plugin.session import AscendSession
 
@@ -34,7 +36,7 @@ def ascend_session_of(config: pytest.Config) -> AscendSession:
     return config.stash[SESSION]
 
 
-def tells_a_story(report: pytest.TestReport) -> bool:
-    """Whether the summary points at what the test did, so that its directory is kept."""
+def keeps_sandbox(report: pytest.TestReport) -> bool:
+    """Whether the sandbox of the test is kept, because the summary points into it."""
     verdict = getattr(report, "ascend_verdict", "")
     return report.failed or verdict in ("warn", "known deviation")

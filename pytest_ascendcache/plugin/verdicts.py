@@ -1,4 +1,4 @@
-"""From a finished check to a verdict record: the one place a verdict is made."""
+"""Turns a finished check into a verdict record. Verdicts are made here and nowhere else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
-from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, rules_for
+from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
@@ -34,7 +34,7 @@ _STATUS = {
     Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }
 
-_PLAIN_WORDS = (
+_FOR_READERS = (
     AssertionError,
     pytest.fail.Exception,
     NotDecidable,
@@ -45,6 +45,8 @@ _PLAIN_WORDS = (
 )
 """Exceptions whose text is meant for the reader of a report."""
 
+_BROKEN = (AssertionError, pytest.fail.Exception)
+"""Exceptions by which a check says that a promise is broken."""
 
 _MACHINE = {
     errno.ENOSPC,
@@ -55,14 +57,14 @@ _MACHINE = {
     errno.EAGAIN,
     errno.ENOMEM,
 }
-"""Errors that say something of the machine and nothing of the toolchain."""
+"""Errors that are the machine's fault, not the toolchain's."""
 
 _ROOM = 1 << 20
-"""Bytes that have to be free for sandboxes while a check fails, or the disk may be why it does."""
+"""Bytes that must be free for sandboxes; with less, a full disk may be why a check fails."""
 
 
 def prepare_items(items: list[pytest.Item]) -> None:
-    """Check the rule ids of collected checks and tell JUnit which rule each one judges.
+    """Check the rule ids of collected checks, and give JUnit the rule that each one judges.
 
     Raises:
         pytest.UsageError: for a rule that does not exist.
@@ -79,7 +81,11 @@ def prepare_items(items: list[pytest.Item]) -> None:
 
 
 def rule_of(item: pytest.Item) -> Rule:
-    """The rule a check judges."""
+    """The rule that a check judges.
+
+    Raises:
+        pytest.UsageError: for a rule that does not exist.
+    """
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
@@ -96,12 +102,12 @@ def rule_of(item: pytest.Item) -> Rule:
 def judge(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
 ) -> None:
-    """Attach a verdict record to the report of a finished phase, and the verdict's outcome.
+    """Attach a verdict record to the report of a finished phase, and set the report's outcome.
 
-    A check gets one record: from its call, or from the setup that kept it from being called;
-    a teardown that fails says "could not tell" in addition.
+    A check gets one record: from its call, or from a setup that failed or skipped it. A teardown
+    that fails adds a record that says undecided.
     """
-    if (report.when == "setup" and report.passed) or (report.when == "teardown" and report.passed):
+    if report.when != "call" and report.passed:
         return
     rule = rule_of(item)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
@@ -143,50 +149,48 @@ def judge(
         deviation=deviation,
         harm=harm.value if harm is not None else None,
     )
-    # JUnit reads the properties of the last phase, which is made from the item's.
+    # JUnit reads the properties of the last phase's report, which pytest copies from the item.
     item.user_properties.append(("verdict", verdict.value))
-    # Plain data, so that it survives the way from an xdist worker.
+    # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace the suite's tracebacks by their last line of code, unless ``--tb`` asks for more.
+    """Replace a traceback of the suite by its last line of code, unless ``--tb`` asks for more.
 
-    The reader knows the document, not this package; the summary tells the whole story.
+    Users know the document, not this package, and the summary has the details.
     """
     if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
         return
     if not (text := _plain(call.excinfo.value)):
         return
-    if entries := _entries(item, call):
-        place = f"{item.location[0]}:{entries[-1].lineno + 1}"
-        text = f"{place}\n>   {_statement(item, call)}\n{text}"
+    number, source = _statement(item, call)
+    if number:
+        text = f"{item.location[0]}:{number}\n>   {source}\n{text}"
     report.longrepr = text
 
 
-def _entries(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Any]:
-    """The lines of the check's own module that an exception came through."""
-    if call.excinfo is None:
-        return []
-    return [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> tuple[int, str]:
+    """Number and source of the check's line that raised the exception; 0 and empty if none did."""
+    traceback: Any = call.excinfo.traceback if call.excinfo is not None else ()
+    entries = [each for each in traceback if Path(each.path) == item.path]
+    return (entries[-1].lineno + 1, str(entries[-1].statement).strip()) if entries else (0, "")
 
 
-def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-    """The last of them, as it is written; empty where there is none."""
-    entries = _entries(item, call)
-    return str(entries[-1].statement).strip() if entries else ""
+def _exception(call: pytest.CallInfo[None]) -> BaseException | None:
+    return call.excinfo.value if call.excinfo is not None else None
 
 
 def _machine_is_unfit(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> str:
-    """Why nothing can be blamed for a check that fails just now; empty where something can.
+    """Why the machine may be to blame for a failing check; empty if it is not.
 
-    On a full disk any toolchain stores nothing, and the suite's own tools note nothing.
+    On a full disk no toolchain can store anything, and the suite cannot record anything.
     """
-    blamed = (AssertionError, pytest.fail.Exception, ToolchainError)
-    if report.when != "call" or call.excinfo is None or not isinstance(call.excinfo.value, blamed):
+    blamed = (*_BROKEN, ToolchainError)
+    if report.when != "call" or not isinstance(_exception(call), blamed):
         return ""
     try:
         base = ascend_session_of(item.config).base
@@ -208,22 +212,22 @@ def _harm(
     evidence: Evidence,
     message: str,
 ) -> Harm | None:
-    """The harm a broken promise did, which may take runs of the toolchain to see.
+    """The harm that a broken promise did; it may take runs of the toolchain to find out.
 
-    A toolchain that does not end, or ends badly, breaks a promise only where the cache is what
-    it fails for: that is harm that fails, or the check is undecided.
+    A toolchain that hangs or crashes breaks a promise only if the cache is the reason: that is
+    harm that fails a run. Otherwise the check is undecided.
     """
-    exception = call.excinfo.value if call.excinfo is not None else None
-    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
+    exception = _exception(call)
+    broken = isinstance(exception, _BROKEN)
     if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
         return None
     if broken and not is_looked_for():
         return None
-    seen = observed_harm(evidence, message, _statement(item, call))
-    if seen is None or not (broken or seen.harm.fails):
+    observed = observed_harm(evidence, message, _statement(item, call)[1])
+    if observed is None or not (broken or observed.harm.fails):
         return None
-    evidence.harm = seen.what
-    return seen.harm
+    evidence.harm = observed.what
+    return observed.harm
 
 
 def _verdict(
@@ -237,19 +241,21 @@ def _verdict(
         return Verdict.PASS
     if report.skipped:
         return Verdict.NOT_APPLICABLE
-    exception = call.excinfo.value if call.excinfo is not None else None
+    exception = _exception(call)
     if isinstance(exception, GangAborted) and exception.cause:
-        # This rank saw nothing by itself: the gang's verdict is the other rank's.
+        # This rank observed nothing itself: it takes over the verdict of the rank that failed.
         return Verdict(exception.cause)
-    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
+    broken = isinstance(exception, _BROKEN)
     if (broken and report.when == "call") or harm is not None:
         return broken_promise(rule.level, strict, harm)
     return Verdict.UNDECIDED
 
 
 def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
-    """Whether what is broken is, for all that could be read, not a promise of the edition that
-    is judged by, and did no harm that fails. What could not be told stays undecided."""
+    """Whether the broken promise is, as far as it could be read, not one of the judged edition.
+
+    Harm that fails a run counts in any edition, and an undecided check stays undecided.
+    """
     broken = verdict in (Verdict.FAIL, Verdict.WARN)
     harmless = harm is None or not harm.fails
     return bool(rule.promised_by or rule.unread) and broken and harmless
@@ -258,7 +264,7 @@ def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
 def _deviation(
     item: pytest.Item, fault: Fault, observed: str, verdict: Verdict
 ) -> dict[str, str] | None:
-    """What a list, or the baseline, says of a broken promise; only that can be known before."""
+    """The entry of a list or of the baseline that knows of a broken promise, if one does."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
     settings = settings_of(item.config)
@@ -271,9 +277,9 @@ def _deviation(
                 "link": entry.link,
                 "instead": verdict.value,
             }
-    if settings.reports.baseline is None:
+    if settings.baseline is None:
         return None
-    return settings.reports.baseline.deviation(fault, verdict, observed)
+    return settings.baseline.deviation(fault, verdict, observed)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
@@ -287,48 +293,33 @@ def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
 
 
 def _plain(error: BaseException) -> str:
-    """The sentence for the reader of a report; empty where an exception has none."""
+    """The exception's text, if it is meant for the reader of a report; otherwise empty."""
     if isinstance(error, OSError) and error.errno in _MACHINE:
         where = f" ({error.filename})" if error.filename else ""
-        return f"this machine keeps the check from being done: {error.strerror}{where}"
-    return str(error) if isinstance(error, _PLAIN_WORDS) else ""
+        return f"this machine prevents the check: {error.strerror}{where}"
+    return str(error) if isinstance(error, _FOR_READERS) else ""
 
 
 def _part(message: str, name: str) -> str:
-    """What a failed comparison said was observed, or expected."""
+    """What the message of a failed comparison has as ``observed`` or ``expected``."""
     lines = (line.strip() for line in message.splitlines())
     return next((line.partition(": ")[2] for line in lines if line.startswith(name)), "")
 
 
 def _repeat(item: pytest.Item) -> str:
-    """A command line that judges this check alone, wherever PATH leads."""
+    """The command line that repeats this check alone, whatever PATH is."""
     arguments = settings_of(item.config).arguments
-    check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
+    check = item.stash.get(GANG, item.nodeid)  # all ranks, where each is a test of its own
     if item.getparent(SuiteModule) is not None:
         rest = check.partition("::")[2]
         place = f"{PACKAGE}.{module_of(check)}::{rest}"
         return shlex.join([*pytest_command(), *arguments, "--pyargs", place])
-    # Node ids count from the root directory; what is typed counts from where pytest was started.
+    # Node ids start from the root directory, arguments from where pytest was started.
     file = os.path.relpath(item.path, item.config.invocation_params.dir)
     place = "::".join([file, *check.split("::")[1:]])
     return shlex.join([*pytest_command(), *arguments, place])
 
 
 def status(verdict: str) -> Any:
-    """Category, letter and word pytest shows for a verdict."""
+    """The category, letter and word that pytest shows for a verdict."""
     return _STATUS[Verdict(verdict)]
-
-
-def compare(op: str, left: object, right: object) -> list[str] | None:
-    """Explain a failed comparison of outcomes in the documents' words."""
-    if op == "==" and isinstance(left, Outcome) and isinstance(right, Outcome):
-        return ["outcome differs", f"observed: {left}", f"expected: {right}"]
-    if op in ("==", "is") and isinstance(left, Fate) and isinstance(right, Fate):
-        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {right.value}"]
-    if op == "in" and isinstance(left, Fate) and isinstance(right, frozenset):
-        allowed = " or ".join(sorted(each.value for each in right))
-        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {allowed}"]
-    if op == "in" and isinstance(left, Outcome) and isinstance(right, frozenset):
-        allowed = " or ".join(sorted(map(str, right)))
-        return ["outcome differs", f"observed: {left}", f"expected: {allowed}"]
-    return None

@@ -1,4 +1,4 @@
-"""What a report answers to "may I ship?", in one place for every writer."""
+"""The answer of a report to "may I ship?", and texts that several reports share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_ascendcache.reports.causes import Cause
 
 @dataclass(frozen=True)
 class Answer:
-    """``kind`` is ``no``, ``open`` (not decided), ``warned`` or ``yes``; ``key`` its text."""
+    """``kind`` is ``no``, ``open`` (not decided), ``warned`` or ``yes``; ``key`` names its text."""
 
     kind: str
     key: str
@@ -29,22 +29,22 @@ class Answer:
         )
 
 
-def answer(report: Mapping[str, Any], found: Sequence[Cause]) -> Answer:
+def answer(report: Mapping[str, Any], causes: Sequence[Cause]) -> Answer:
     """The answer of a JSON report with its causes.
 
-    A broken promise is a no; what could not be told, did not run, or was not judged at all is
-    no answer, and never a yes.
+    A broken promise is a no. Checks that are undecided, did not run or were left out leave the
+    question open; they never make it a yes.
     """
     counts: Mapping[str, int] = report["totals"]["checks"]
     missing = int(report.get("checks_without_verdict", 0))
-    failing = [cause for cause in found if cause.verdict == "fail"]
+    failing = [cause for cause in causes if cause.verdict == "fail"]
     if failing:
         broken = sum(check["verdict"] == "fail" for each in failing for check in each.checks)
         return Answer("no", "ship_no", len(failing), broken)
     if undecided := counts.get("undecided", 0):
-        return Answer("open", "ship_undecided", len(found), undecided)
+        return Answer("open", "ship_undecided", len(causes), undecided)
     if missing:
-        return Answer("open", "ship_incomplete", len(found), missing)
+        return Answer("open", "ship_incomplete", len(causes), missing)
     judged = sum(count for verdict, count in counts.items() if verdict != "not applicable")
     if not judged:
         return Answer("open", "ship_nothing", 0, 0)
@@ -56,21 +56,21 @@ def answer(report: Mapping[str, Any], found: Sequence[Cause]) -> Answer:
     if report.get("is_part"):
         return Answer("open", "ship_part", 0, judged)
     if warned := counts.get("warn", 0):
-        return Answer("warned", "ship_warned", len(found), warned)
+        return Answer("warned", "ship_warned", len(causes), warned)
     if known := counts.get("known deviation", 0):
         return Answer("warned", "ship_known", 0, known)
     return Answer("yes", "ship_yes", 0, judged)
 
 
 def judges_reference(report: Mapping[str, Any]) -> bool:
-    """Whether only the embedded reference was judged: that says nothing of a product."""
+    """Whether only the embedded reference was judged, which says nothing about a product."""
     return str(report["toolchain"]["name"]).startswith("reference")
 
 
 def judged_by(report: Mapping[str, Any], language: Language) -> str:
-    """By which editions of the documents a report judged; empty where it does not say."""
-    told = ", ".join(translated(each, language) for each in report.get("editions", ()))
-    return text("t_editions", language, editions=told) if told else ""
+    """The editions of the documents that a report judged by, as a line; empty if it names none."""
+    editions = ", ".join(translated(each, language) for each in report.get("editions", ()))
+    return text("t_editions", language, editions=editions) if editions else ""
 
 
 def counted(what: str, count: int, language: Language) -> str:
@@ -79,7 +79,7 @@ def counted(what: str, count: int, language: Language) -> str:
 
 
 def where(cause: Cause, language: Language) -> str:
-    """How many checks in which rules, the explaining rule by name."""
+    """The number of checks and rules of a cause, with the name of the explaining rule."""
     checks = counted("checks", len(cause.checks), language)
     if len(cause.rules) == 1:
         return text("in_rule", language, checks=checks, rule=cause.rule)
@@ -93,8 +93,17 @@ def where(cause: Cause, language: Language) -> str:
     )
 
 
+def promise(rule: Mapping[str, Any], language: Language) -> tuple[str, str]:
+    """The statement of a rule of a report, and the name of the document that makes it."""
+    source = rule["source"]
+    if language is Language.CHINESE:
+        statement, document = rule.get("statement_zh"), source.get("document_zh")
+        return statement or rule["statement"], document or source["document"]
+    return rule["statement"], source["document"]
+
+
 def harm_of(cause: Cause, language: Language) -> str:
-    """The words for a cause's harm, all of it that fails a run; empty where none was rated."""
+    """The names of a cause's harm: all that fails a run, else the worst; empty if there is none."""
     harms = cause.harms or ((cause.harm,) if cause.harm else ())
     separator = "、" if language is Language.CHINESE else ", "
     return separator.join(text(f"harm_{each}", language) for each in harms)

@@ -1,4 +1,4 @@
-"""A badge: what shields.io's endpoint reads, made from the JSON report.
+"""A badge for shields.io's endpoint, made from the JSON report.
 
 Source: https://shields.io/badges/endpoint-badge.
 """
@@ -22,8 +22,10 @@ def badge(report: Document) -> str:
 
 
 def message_and_colour(report: Document) -> tuple[str, str]:
-    """What a report comes to in a few words: the worst of it. Never green unless every rule that
-    applies has passed, and every check has been judged."""
+    """The worst result of a report in a few words, and the badge's colour.
+
+    The badge is green only if every applicable rule has passed and every check has a verdict.
+    """
     counts = {verdict: report["totals"]["rules"][verdict.value] for verdict in Verdict}
     applicable = sum(counts.values()) - counts[Verdict.NOT_APPLICABLE]
     passed = counts[Verdict.PASS]

@@ -1,4 +1,4 @@
-"""An earlier report: what was broken there too is no news."""
+"""The baseline: an earlier report, with which a run is compared."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
 from pytest_ascendcache.reports.records import VerdictRecord, beneath
+from pytest_ascendcache.words import count
 
 AS_BEFORE = "as in the baseline"
-"""The reason of a deviation that the baseline has too."""
+"""The reason of a deviation that is broken in the baseline too."""
 
 _BROKEN = frozenset({Verdict.FAIL, Verdict.WARN})
 _DECIDED = _BROKEN | {Verdict.PASS}
@@ -26,12 +27,12 @@ _NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 
 @dataclass(frozen=True)
 class Baseline:
-    """What an earlier report said; ``verdicts`` and ``observed`` by rule and check.
+    """An earlier report; ``verdicts``, ``observed`` and ``harms`` are by rule and check.
 
-    A check is as in the baseline if it was broken there (known by a list then or not), the same
-    was observed, and the harm is no worse. What was undecided, then or now, is never as in the
-    baseline. ``editions`` are those it judged by, and ``turned`` the rules and checks that were
-    new or fixed against a baseline of its own.
+    A check is as in the baseline if it was broken there (whether or not a list of deviations knew
+    of it), the same was observed, and the harm is no worse. A check that was or is undecided is
+    never as in the baseline. ``editions`` are those that the report judged by; ``turned`` has the
+    rules and checks that were new or fixed compared with the report's own baseline.
     """
 
     path: Path
@@ -47,7 +48,7 @@ class Baseline:
         """Read an earlier ``--ascend-report``.
 
         Raises:
-            ReportFileError: for anything else.
+            ReportFileError: for a file that is not a report.
         """
         report = read_report(path)
         verdicts, observed, harms = {}, {}, {}
@@ -67,34 +68,31 @@ class Baseline:
 
     @property
     def judged(self) -> int:
-        """How many checks it decided."""
+        """How many checks the report decided."""
         return sum(each in _DECIDED for each in self.verdicts.values())
 
     @property
     def unsettled(self) -> frozenset[tuple[str, str]]:
-        """Rules and checks that may well be judged otherwise now: what was broken then or could
-        not be told, and what had just turned."""
+        """Rules and checks whose verdict may have changed since: they were broken or undecided, or
+        had just become new or fixed."""
         return self.turned | {key for key, verdict in self.verdicts.items() if verdict in _NEW}
 
     @property
     def broken(self) -> frozenset[str]:
-        """Checks of any rule that were broken then."""
+        """The checks that were broken, whatever the rule."""
         return frozenset(check for (_, check), each in self.verdicts.items() if each in _BROKEN)
 
     def deviation(self, fault: Fault, verdict: Verdict, observed: str) -> dict[str, str] | None:
-        """What a record says of a broken promise that was broken in the same way before."""
+        """The ``deviation`` of a record, if the baseline has the same broken promise."""
         key = fault.rule, fault.check
         if self.verdicts.get(key) not in _BROKEN:
             return None
         if self.observed[key] != _fault(observed, fault.message):
             return None
-        then = self.harms[key]
-        if (
-            fault.harm is not None
-            and fault.harm.fails
-            and (then is None or fault.harm.rank < then.rank)
-        ):
-            return None
+        if fault.harm is not None and fault.harm.fails:
+            before = self.harms[key]
+            if before is None or fault.harm.rank < before.rank:
+                return None
         return {
             "entry": str(self.path),
             "reason": AS_BEFORE,
@@ -105,8 +103,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class News:
-    """A run against its baseline: records that are ``new``, ``fixed`` or the ``same``, and how
-    many checks that were broken, or passed, then were not judged now."""
+    """A run compared with its baseline: records that are ``new``, ``fixed`` or the ``same``.
+
+    ``not_judged`` and ``lost`` count checks that this run did not judge: those that were broken in
+    the baseline, and those that passed there.
+    """
 
     baseline: Baseline
     new: tuple[VerdictRecord, ...]
@@ -117,7 +118,7 @@ class News:
 
     @classmethod
     def of(cls, baseline: Baseline, records: Sequence[VerdictRecord]) -> News:
-        """Compare; a check that cannot tell now has not been fixed."""
+        """Compare the records of a run with its baseline. An undecided check is not fixed."""
         then = {key for key, verdict in baseline.verdicts.items() if verdict in _BROKEN}
         passed = {key for key, verdict in baseline.verdicts.items() if verdict is Verdict.PASS}
         decided = {
@@ -153,27 +154,32 @@ class News:
         }
 
     def lines(self) -> list[str]:
-        """For people: what is new and what is fixed, by rule."""
-        found = [f"{AS_BEFORE}: {_counted(self.same)}"]
+        """What is new and what is fixed, by rule, as lines for the terminal."""
+        rules = len({each.rule for each in self.same})
+        checks = count(len(self.same), "check")
+        lines = [f"{AS_BEFORE}: {checks} of {count(rules, 'rule')}"]
         if not self.baseline.judged:
-            found.append("the baseline judged nothing: it has no check that passed or failed")
+            lines.append("the baseline judged nothing: it has no check that passed or failed")
         for word, records in (("new", self.new), ("fixed", self.fixed)):
-            for (rule, verdict), checks in Counter(
-                (each.rule, each.verdict.value) for each in records
-            ).items():
-                found.append(f"{word:<6} {rule}: {verdict}, {_checks(checks)}")
+            counts = Counter((each.rule, each.verdict.value) for each in records)
+            for (rule, verdict), number in counts.items():
+                lines.append(f"{word:<6} {rule}: {verdict}, {count(number, 'check')}")
         if not self.new and not self.fixed:
-            found.append("nothing is new, nothing is fixed")
+            lines.append("nothing is new, nothing is fixed")
         if self.not_judged:
-            found.append(f"broken in the baseline and not judged now: {_checks(self.not_judged)}")
+            lines.append(
+                f"broken in the baseline and not judged now: {count(self.not_judged, 'check')}"
+            )
         if self.lost:
-            found.append(f"passed in the baseline and not judged now: {_checks(self.lost)}")
-        return found
+            lines.append(f"passed in the baseline and not judged now: {count(self.lost, 'check')}")
+        return lines
 
 
 def _fault(observed: str, message: str) -> tuple[str, str]:
-    """What makes two faults the same: what was observed, and what the check says in its first
-    line, but for numbers, digests and directories, which differ from run to run."""
+    """What identifies a fault: what was observed, and the first line of the message.
+
+    Numbers, digests and directories are replaced, because they differ from run to run.
+    """
     first = message.strip().partition("\n")[0]
     return observed, _VARYING.sub("#", first)
 
@@ -183,12 +189,3 @@ _VARYING = re.compile(r"(?:/[\w.+-]+)+|(?<![0-9a-f])[0-9a-f]{8,}|\d+")
 
 def _named(record: VerdictRecord) -> dict[str, str]:
     return {"rule": record.rule, "check": record.check, "verdict": record.verdict.value}
-
-
-def _counted(records: Sequence[VerdictRecord]) -> str:
-    rules = len({each.rule for each in records})
-    return f"{_checks(len(records))} of {rules} rule{'' if rules == 1 else 's'}"
-
-
-def _checks(count: int) -> str:
-    return f"{count} check{'' if count == 1 else 's'}"

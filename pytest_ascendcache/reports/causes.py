@@ -1,10 +1,10 @@
-"""Broken checks that share a cause, told once.
+"""Groups broken checks by cause, so that reports describe each cause once.
 
-Two checks share a cause where the same was observed instead of the same kind of thing, with the
-same kinds of options, and with the same harm. A check of a combination belongs to the cause whose
-options are in the smallest combination that shows it. Of several rules the first is the one the
-cause explains most: the others have broken checks of other causes too. What was found so is then
-one cause with another where one rule explains both, see ``related``.
+Two checks share a cause if the same was observed instead of the same kind of thing, with the same
+kinds of options, and with the same harm. A check of a combination belongs to the cause whose
+options are in the smallest combination that shows it. If a cause has checks of several rules, the
+rule that it explains most comes first: the others have broken checks of other causes too. Groups
+that one rule explains are merged into one cause, see ``_related``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import ENDING, reason, sentences, shortened
+from pytest_ascendcache.reports.records import harm_rank
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
 
 Check = Mapping[str, Any]
@@ -26,21 +28,21 @@ Check = Mapping[str, Any]
 BROKEN = ("fail", "undecided", "error", "warn")
 """Verdicts that have a cause, the worst first. A known deviation has its reason already."""
 
+_UNDECIDED = ("undecided", "error")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _VALUE = re.compile(r"[0-9/$…]")
-_NO_HARM = len(Harm)
 _MOST = 0.7
-"""The share of a rule's broken checks that makes a cause the one of the rule."""
+"""The share of a rule's broken checks from which a cause counts as that of the rule."""
 _SHORT = 12
-"""What is shorter behind a colon is a value and no sentence."""
+"""Text behind a colon that is shorter is a value and not a sentence."""
 
 
 @dataclass(frozen=True)
 class Cause:
     """Broken checks with one cause, those of the explaining rule first.
 
-    ``reason`` is a sentence; ``also`` are other sentences the checks say. ``harm`` is the worst
-    that was seen, ``harms`` all that fail a run, the worst first.
+    ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the worst
+    harm observed, ``harms`` all that fail a run, the worst first. ``rules`` counts checks by rule.
     """
 
     reason: str
@@ -53,16 +55,16 @@ class Cause:
 
     @property
     def repeat(self) -> str:
-        """One command that shows it again."""
+        """A command that shows the cause again."""
         return str(self.checks[0].get("repeat", ""))
 
     @property
     def seen(self) -> str:
-        """What was seen of the harm, in a check that did the worst; empty where it is not told."""
-        worst = (each for each in self.checks if each.get("harm") == self.harm)
-        return next(
-            (shortened(told) for each in worst if (told := each["evidence"].get("harm"))), ""
+        """How a check observed the worst harm; empty if none describes it."""
+        worst = (
+            each["evidence"].get("harm") for each in self.checks if each.get("harm") == self.harm
         )
+        return next((shortened(harm) for harm in worst if harm), "")
 
     @property
     def rule(self) -> str:
@@ -86,11 +88,64 @@ class Cause:
 
 @dataclass
 class _Group:
+    """Broken checks that may share a cause.
+
+    ``effects`` are what was observed (see ``_effect``), ``families`` kinds of options, ``levels``
+    those of a combination that explain it.
+    """
+
     effects: set[str]
     families: frozenset[str]
     harm: str | None
     checks: list[Check] = field(default_factory=list)
     levels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of its checks."""
+        return min((str(each["verdict"]) for each in self.checks), key=BROKEN.index)
+
+    @property
+    def simple(self) -> list[Check]:
+        """The checks that are not of a combination of all options."""
+        return [each for each in self.checks if not each["evidence"].get("factors")]
+
+    def absorb(self, other: _Group) -> None:
+        """Take over the checks of another group."""
+        self.checks += other.checks
+        self.effects |= other.effects
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """``broken`` counts the broken simple checks of each rule in the report, ``places`` is the
+    place of each rule in the documents' order."""
+
+    broken: Mapping[str, int]
+    places: Mapping[str, int]
+
+    def by_explanation(self, group: _Group) -> list[str]:
+        """The rules of a group, the one that explains the others first."""
+        counts = Counter(check["rule"] for check in group.checks)
+        simple = Counter(check["rule"] for check in group.simple)
+
+        def key(rule: str) -> tuple[bool, bool, int, int]:
+            rests = any(_rests(rule, each) for each in counts)
+            in_part = simple[rule] <= self.broken[rule] * _MOST
+            return rests, in_part, -simple[rule], self.places.get(rule, 0)
+
+        return sorted(counts, key=key)
+
+    def has_most(self, one: _Group, other: _Group) -> bool:
+        """Whether ``one`` has most of what is broken of a rule that is broken in ``other`` too."""
+        counts = Counter(check["rule"] for check in one.simple)
+        shared = {check["rule"] for check in other.simple} & {*counts}
+        return any(counts[rule] > self.broken[rule] * _MOST for rule in shared)
+
+
+def causes_of(report: Document) -> list[Cause]:
+    """The causes of the broken checks of a JSON report, the worst first."""
+    return causes(report["checks"], [rule["id"] for rule in report["rules"]])
 
 
 def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
@@ -99,72 +154,68 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
     checks = list(checks)
-    groups: dict[tuple[str, frozenset[str], str | None], _Group] = {}
+    alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
     for check in checks:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
-        key = (_effect(check), _asked(check), check.get("harm"))
-        groups.setdefault(key, _Group({key[0]}, *key[1:])).checks.append(check)
-    found_groups = list(groups.values())
+        request, _ = deciding(check)
+        families = request.families if request is not None else frozenset[str]()
+        key = (_effect(check), families, check.get("harm"))
+        alike.setdefault(key, _Group({key[0]}, *key[1:])).checks.append(check)
+    groups = list(alike.values())
     for check, levels in _combinations(checks):
-        _join(found_groups, check, levels)
-    groups_of_rules = _within_rules(found_groups)
-    total = Counter(
-        check["rule"] for group in groups_of_rules for check in group.checks if _own(check)
+        _join(groups, check, levels)
+    groups = _within_rules(groups)
+    broken = Counter(check["rule"] for group in groups for check in group.simple)
+    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
+    ranked = [_cause(group, rules) for group in _merged(groups, rules)]
+    return sorted(
+        ranked,
+        key=lambda each: (BROKEN.index(each.verdict), harm_rank(each.harm), -len(each.checks)),
     )
-    places = {rule: place for place, rule in enumerate(order)}
-    merged = _merged(groups_of_rules, total, places)
-    found = [_cause(group, total, places) for group in merged]
-    return sorted(found, key=lambda each: (_severity(each), -len(each.checks)))
-
-
-def _severity(cause: Cause) -> tuple[int, int]:
-    rank = Harm(cause.harm).rank if cause.harm else _NO_HARM
-    return BROKEN.index(cause.verdict), rank
-
-
-def _families(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(FAMILIES[each] for each in names if each in FAMILIES)
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
-    """Broken combinations with the levels that explain each, found by their check or here."""
+    """Broken checks of combinations, with the levels that explain each.
+
+    The check itself may have searched for the smallest combination; otherwise the levels follow
+    from which combinations passed.
+    """
     cells = [each for each in checks if each["evidence"].get("factors")]
-    found = []
+    explained = []
     for rule in dict.fromkeys(each["rule"] for each in cells):
-        own = [each for each in cells if each["rule"] == rule]
-        broken = [each for each in own if each["verdict"] in BROKEN]
-        passed = [each["evidence"]["factors"] for each in own if each["verdict"] == "pass"]
+        of_rule = [each for each in cells if each["rule"] == rule]
+        broken = [each for each in of_rule if each["verdict"] in BROKEN]
+        passed = [each["evidence"]["factors"] for each in of_rule if each["verdict"] == "pass"]
         levels = explanations([each["evidence"]["factors"] for each in broken], passed)
-        found += [
-            (check, combination(check) or explained)
-            for check, explained in zip(broken, levels, strict=True)
+        explained += [
+            (check, combination(check) or computed)
+            for check, computed in zip(broken, levels, strict=True)
         ]
-    # Those whose smallest combination was looked for say what explains the others.
-    return sorted(found, key=lambda each: not combination(each[0]))
-
-
-def _asked(check: Check) -> frozenset[str]:
-    request, _ = deciding(check)
-    return request.families if request is not None else frozenset()
+    # A smallest combination that a check searched for explains the other checks too.
+    return sorted(explained, key=lambda each: not combination(each[0]))
 
 
 def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None:
-    """Put a combination where it belongs: by its effect and options, else options, else rule."""
-    effect, rule, families = _effect(check), check["rule"], _families(levels)
+    """Put a check of a combination into the group that fits best.
+
+    It fits by harm and rule, else by effect and options, else by options, else by effect and some
+    of the options, else by rule.
+    """
+    effect, rule = _effect(check), check["rule"]
+    families = frozenset(FAMILIES[each] for each in levels if each in FAMILIES)
+    of_rule = [each for each in groups if any(rule == one["rule"] for one in each.checks)]
     fitting = (
-        [
-            each
-            for each in groups
-            if each.harm == check.get("harm") and any(rule == one["rule"] for one in each.checks)
-        ],
+        [each for each in of_rule if each.harm == check.get("harm")],
         [each for each in groups if effect in each.effects and each.families == families],
         [each for each in groups if families and each.families == families],
         [each for each in groups if effect in each.effects and each.families <= families],
-        [each for each in groups if rule in {one["rule"] for one in each.checks}],
+        of_rule,
     )
     best = next(filter(None, fitting), None)
-    if best is None or not _explained(groups, check):
+    # Harm worse than that of every simpler check is what the combination adds: another cause.
+    least = min((harm_rank(each.harm) for each in groups), default=0)
+    if best is None or harm_rank(check.get("harm")) < least:
         groups.append(_Group({effect}, families, check.get("harm"), [check], levels))
         return
     group = max(best, key=lambda each: (len(each.families), len(each.checks)))
@@ -172,33 +223,17 @@ def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None
     group.effects.add(effect)
 
 
-def _explained(groups: Sequence[_Group], check: Check) -> bool:
-    """Whether harm as bad as a combination's was seen by a simpler check too: it is not what the
-    combination adds."""
-    return _rank(check.get("harm")) >= min((_rank(each.harm) for each in groups), default=0)
-
-
-def _rank(harm: str | None) -> int:
-    return Harm(harm).rank if harm else _NO_HARM
-
-
-def _own(check: Check) -> bool:
-    """Whether it is a check of its rule alone, and none of a combination of all options."""
-    return not check["evidence"].get("factors")
-
-
 def _within_rules(groups: list[_Group]) -> list[_Group]:
-    """One group for what checks of one rule, and of no other, say with the same options, or the
-    same of other options."""
-    alone: dict[tuple[str, str | None, str], list[_Group]] = {}
+    """Merge groups of a single rule that have the same options or the same effect."""
+    of_one_rule: dict[tuple[str, str | None, bool], list[_Group]] = {}
     kept = []
     for group in groups:
         rules = {check["rule"] for check in group.checks}
         if len(rules) > 1:
             kept.append(group)
             continue
-        undecided = "undecided" if group.checks[0]["verdict"] in ("undecided", "error") else ""
-        alike = alone.setdefault((rules.pop(), group.harm, undecided), [])
+        undecided = group.checks[0]["verdict"] in _UNDECIDED
+        alike = of_one_rule.setdefault((rules.pop(), group.harm, undecided), [])
         same = (
             each
             for each in alike
@@ -208,33 +243,25 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
             alike.append(group)
             kept.append(group)
         else:
-            other.checks += group.checks
-            other.effects |= group.effects
+            other.absorb(group)
     return kept
 
 
-def _merged(
-    groups: list[_Group], total: Mapping[str, int], places: Mapping[str, int]
-) -> list[_Group]:
-    """Groups of which one explains the other become one, the explaining one first."""
+def _merged(groups: list[_Group], rules: _Rules) -> list[_Group]:
+    """Merge related groups, the explaining one first."""
     kept: list[_Group] = []
     for group in groups:
         kept.append(group)
-        while other := next(
-            (each for each in kept[:-1] if _related(each, kept[-1], total, places)), None
-        ):
+        while other := next((each for each in kept[:-1] if _related(each, kept[-1], rules)), None):
             last = kept.pop()
-            other.checks += last.checks
-            other.effects |= last.effects
-            other.harm = min((other.harm, last.harm), key=_rank)
+            other.absorb(last)
+            other.harm = min((other.harm, last.harm), key=harm_rank)
             kept.remove(other)
             kept.append(other)
     return kept
 
 
-def _related(
-    one: _Group, other: _Group, total: Mapping[str, int], places: Mapping[str, int]
-) -> bool:
+def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     """Whether two groups are one cause: the verdict is the same, and
 
     * one rule explains both, or a rule and one that rests on it;
@@ -243,9 +270,9 @@ def _related(
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
     """
-    if _verdict(one) != _verdict(other) or _verdict(one) in ("undecided", "error"):
+    if one.verdict != other.verdict or one.verdict in _UNDECIDED:
         return False
-    first, second = (_explaining(each, total, places)[0] for each in (one, other))
+    first, second = (rules.by_explanation(each)[0] for each in (one, other))
     fails = [each.harm is not None and Harm(each.harm).fails for each in (one, other)]
     same = one.harm is not None and one.harm == other.harm
     if first == second:
@@ -256,11 +283,11 @@ def _related(
         return True
     if same and fails[0] and one.effects & other.effects:
         return True
-    return same and (_holds_most(one, other, total) or _holds_most(other, one, total))
+    return same and (rules.has_most(one, other) or rules.has_most(other, one))
 
 
 def _rests(rule: str, on: str) -> bool:
-    """Whether a rule rests on another, be it by way of a third."""
+    """Whether a rule rests on another, directly or through further rules."""
     rules = load_rules()
     while rule in rules and (rule := rules[rule].rests_on):
         if rule == on:
@@ -268,72 +295,46 @@ def _rests(rule: str, on: str) -> bool:
     return False
 
 
-def _holds_most(one: _Group, other: _Group, total: Mapping[str, int]) -> bool:
-    held = Counter(check["rule"] for check in one.checks if _own(check))
-    shared = {check["rule"] for check in other.checks if _own(check)} & {*held}
-    return any(held[rule] > total[rule] * _MOST for rule in shared)
-
-
-def _verdict(group: _Group) -> str:
-    return min((str(each["verdict"]) for each in group.checks), key=BROKEN.index)
-
-
-def _explaining(group: _Group, total: Mapping[str, int], places: Mapping[str, int]) -> list[str]:
-    """The rules of a group, the one that explains the others first."""
+def _cause(group: _Group, rules: _Rules) -> Cause:
     counts = Counter(check["rule"] for check in group.checks)
-    own = Counter(check["rule"] for check in group.checks if _own(check))
-
-    def explains(rule: str) -> tuple[bool, bool, int, int]:
-        rests = any(_rests(rule, each) for each in counts)
-        return rests, own[rule] <= total[rule] * _MOST, -own[rule], places.get(rule, 0)
-
-    return sorted(counts, key=explains)
-
-
-def _cause(group: _Group, total: Mapping[str, int], places: Mapping[str, int]) -> Cause:
-    counts = Counter(check["rule"] for check in group.checks)
-    rules = _explaining(group, total, places)
+    ordered = rules.by_explanation(group)
     ranked = sorted(
         group.checks,
-        key=lambda each: (BROKEN.index(each["verdict"]), rules.index(each["rule"])),
+        key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"])),
     )
-    ranked = _without_long_names_first(ranked, rules[0])
+    # The check that stands for the cause: the explaining rule's with the shortest command.
+    first = min(
+        (each for each in ranked if each["rule"] == ordered[0]),
+        key=lambda each: (BROKEN.index(each["verdict"]), len(each.get("repeat", ""))),
+    )
+    ranked = [first, *(each for each in ranked if each is not first)]
     effects: dict[str, Check] = {}
     for each in ranked:
         effects.setdefault(_effect(each), each)
-    told, *also = [reason(each, group.levels) for each in effects.values()]
-    # What a combination does besides is the harm of the other causes that are in it.
-    own = [each for each in ranked if _own(each)] or ranked
-    harms = sorted({each["harm"] for each in own if each.get("harm")}, key=_rank)
+    main, *also = [reason(each, group.levels) for each in effects.values()]
+    # A combination may also show the harm of other causes that are part of it.
+    simple = group.simple or ranked
+    harms = sorted({each["harm"] for each in simple if each.get("harm")}, key=harm_rank)
     return Cause(
-        reason=told,
-        verdict=min((each["verdict"] for each in ranked), key=BROKEN.index),
+        reason=main,
+        verdict=group.verdict,
         harm=harms[0] if harms else None,
         harms=tuple(each for each in harms if Harm(each).fails),
-        rules={each: counts[each] for each in rules},
+        rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
-        also=tuple(dict.fromkeys(each for each in also if each != told)),
+        also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
-
-
-def _without_long_names_first(checks: Sequence[Check], rule: str) -> list[Check]:
-    """The check that is told: the explaining rule's, and of those the shortest to repeat."""
-    told = min(
-        (each for each in checks if each["rule"] == rule),
-        key=lambda each: (BROKEN.index(each["verdict"]), len(each.get("repeat", ""))),
-    )
-    return [told, *(each for each in checks if each is not told)]
 
 
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing."""
     evidence = check["evidence"]
     if evidence.get("findings"):
-        return str(check["rule"])  # what is found in a cache differs from rule to rule
+        return str(check["rule"])  # findings in a cache differ from rule to rule
     observed, expected = evidence.get("observed", ""), evidence.get("expected", "")
-    if check["verdict"] in ("undecided", "error") or not (observed and expected):
-        words = sentences(check["message"])
-        return _kind(words[0]) if words else "?"
+    if check["verdict"] in _UNDECIDED or not (observed and expected):
+        lines = sentences(check["message"])
+        return _kind(lines[0]) if lines else "?"
     if observed.endswith(" gone") or observed.startswith("of idle entries"):
         return "too few aged" if len(observed) < len(expected) or "none" in observed else "aging"
     if observed.startswith("compiled, entry"):
@@ -345,7 +346,7 @@ def _effect(check: Check) -> str:
 
 
 def _kind(sentence: str) -> str:
-    """A sentence without what differs from check to check: the situation before it, values."""
+    """A sentence without the situation at its beginning and without values, which vary."""
     what = sentence.rpartition(": ")[2] if ENDING.match(sentence) is None else sentence
     if what.endswith(("compiled, entry kept", "compiled, entry absent")):
         return "the cache is not used"

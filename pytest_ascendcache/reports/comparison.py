@@ -1,4 +1,4 @@
-"""Several reports side by side: toolchains, or versions of one. Command ``ascendcache-compare``."""
+"""Compares reports of several toolchains, or versions of one. Command ``ascendcache-compare``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, preferred_language, text, translated
 from pytest_ascendcache.reports.answer import counted
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
-from pytest_ascendcache.reports.records import beneath, tally, tally_text
+from pytest_ascendcache.reports.records import beneath, harm_rank, tally, tally_text
 from pytest_ascendcache.words.layout import columns
 
 ABSENT = "-"
-"""The verdict of a rule that a report does not have."""
+"""The verdict of a rule that is missing from a report."""
 
 _BROKEN = (Verdict.FAIL, Verdict.WARN)
 _BROKEN_OR_OPEN = ("fail", "warn", "undecided")
@@ -32,17 +31,17 @@ _KINDS = ("differ", "partly", "agree")
 
 @dataclass(frozen=True)
 class Cell:
-    """What one report says of one rule, whatever a list or a baseline knew beforehand.
+    """The result of one rule in one report, regardless of known deviations and of a baseline.
 
-    ``tally``: how many of its checks say what; ``harm``: the worst that a broken one saw.
+    ``tally`` counts its checks by verdict; ``harm`` is the worst that a broken one observed.
     """
 
     verdict: str
     tally: tuple[tuple[Verdict, int], ...] = ()
     harm: str | None = None
 
-    def told(self, language: Language) -> str:
-        """For the terminal."""
+    def label(self, language: Language) -> str:
+        """The cell of a table on the terminal."""
         if self.verdict == ABSENT:
             return ABSENT
         counts = tally_text(self.tally, language)
@@ -50,15 +49,14 @@ class Cell:
 
     @property
     def badness(self) -> tuple[int, int, int]:
-        """Worse is larger: the verdict, the harm, how many checks are broken."""
-        harm = len(Harm) - Harm(self.harm).rank if self.harm else 0
+        """Compares cells, larger is worse: the verdict, the harm, how many checks are broken."""
         broken = sum(count for verdict, count in self.tally if verdict in _BROKEN)
-        return _BADNESS.index(self.verdict), harm, broken
+        return _BADNESS.index(self.verdict), -harm_rank(self.harm), broken
 
 
 @dataclass(frozen=True)
 class Row:
-    """One rule in every report."""
+    """The cells of one rule, one for each report."""
 
     rule: str
     level: str
@@ -68,8 +66,10 @@ class Row:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a later report says worse of it than the first; not judged is worse than a
-        pass, and no worse than anything else."""
+        """Whether a later report has a worse result than the first.
+
+        Not judged is worse than a pass, and no worse than anything else.
+        """
         first, *later = self.cells
         if first.verdict in _NOT_JUDGED:
             return any(each.verdict in _BROKEN_OR_OPEN for each in later)
@@ -82,8 +82,8 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """``differ`` where reports disagree, be it only by how many checks passed; ``partly``
-        where only some have the rule; else ``agree``."""
+        """``differ`` if reports disagree, if only about how many checks passed; ``partly`` if only
+        some reports have the rule; else ``agree``."""
         judged = [each for each in self.cells if each.verdict != ABSENT]
         if len({(each.verdict, each.harm, each.badness) for each in judged}) > 1:
             return "differ"
@@ -92,7 +92,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Reports with their names, and the rules of all of them by kind, those that differ first."""
+    """Reports with their names, and all their rules by kind, those that differ first."""
 
     names: tuple[str, ...]
     reports: tuple[Document, ...]
@@ -100,11 +100,11 @@ class Comparison:
 
     @property
     def letters(self) -> list[str]:
-        """What a report's column is called: A, B, ..., Z, AA, AB, ..."""
+        """The names of the reports' columns: A, B, ..., Z, AA, AB, ..."""
         return [_letters(number) for number in range(len(self.names))]
 
     def silent(self, language: Language) -> list[str]:
-        """Reports that judged nothing: no check of theirs passed, and none is broken."""
+        """Sentences about reports that judged nothing: none of their checks was decided."""
         return [
             text(
                 "judged_nothing",
@@ -118,12 +118,12 @@ class Comparison:
 
     @property
     def worse(self) -> list[str]:
-        """Rules of which a later report says worse than the first."""
+        """The rules for which a later report has a worse result than the first."""
         return [row.rule for rows in self.groups.values() for row in rows if row.is_worse]
 
 
 def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
-    """Put reports side by side, in the order given."""
+    """Compare reports with each other, in this order."""
     columns = [_cells(report) for _, report in files]
     known: dict[str, Any] = {}
     for _, report in files:
@@ -160,19 +160,17 @@ def _cells(report: Document) -> dict[str, Cell]:
 
 def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Cell:
     counts = tuple(tally(map(beneath, checks)))
-    harms = [Harm(each["harm"]) for each in checks if each.get("harm")]
-    worst = min(harms, key=lambda each: each.rank, default=None)
-    verdict = counts[0][0].value if counts else rule["verdict"]
-    return Cell(verdict, counts, None if worst is None else worst.value)
+    harm = min((each.get("harm") for each in checks), key=harm_rank, default=None)
+    return Cell(counts[0][0].value if counts else rule["verdict"], counts, harm)
 
 
 def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:
-    """For a terminal: reports by letter, rules that differ, and how many do not."""
+    """The comparison for a terminal: the reports, the rules that differ, and how many do not."""
     letters = comparison.letters
     lines = [f"{letter}  {name}" for letter, name in zip(letters, comparison.names, strict=True)]
     if differing := comparison.groups["differ"]:
-        told = [[row.rule, *(cell.told(language) for cell in row.cells)] for row in differing]
-        lines += ["", *_aligned([["", *letters], *told])]
+        table = [[row.rule, *(cell.label(language) for cell in row.cells)] for row in differing]
+        lines += ["", *map(str.rstrip, aligned([["", *letters], *table]))]
     kinds = [
         text(f"{kind}_{'one' if len(rows) == 1 else 'many'}", language, count=len(rows))
         for kind in ("differ", "agree", "partly")
@@ -182,13 +180,13 @@ def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> st
     return "\n".join(lines) + "\n"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], between: str = "  ") -> list[str]:
     """Rows of cells as lines, every column as wide as its widest cell."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(
+        between.join(
             cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        )
         for row in rows
     ]
 
@@ -199,7 +197,7 @@ def _letters(number: int) -> str:
 
 
 def as_html(comparison: Comparison) -> str:
-    """The page, made like the report's."""
+    """The comparison as an HTML page, in the style of the report's."""
     from pytest_ascendcache.reports.html_report import render
 
     return render(
@@ -212,12 +210,14 @@ def as_html(comparison: Comparison) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Exit status 0 also where rules differ; under ``--fail-on-worse`` 1 where a
-    later report says worse of a rule than the first, or where a report judged nothing; 2 for
-    files that cannot be used."""
+    """The command. The exit status is 0, also if rules differ.
+
+    It is 1 with ``--fail-on-worse`` if a later report has a worse result for a rule than the first,
+    or if a report judged nothing, and 2 for files that cannot be used.
+    """
     parser = argparse.ArgumentParser(
         prog="ascendcache-compare",
-        description="Puts reports of several toolchains, or versions of one, side by side.",
+        description="Compares reports of several toolchains, or of versions of one.",
     )
     parser.add_argument(
         "reports", nargs="+", type=Path, metavar="REPORT.json", help="what --ascend-report wrote"
@@ -226,33 +226,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--fail-on-worse",
         action="store_true",
-        help="exit status 1 where a later report says worse of a rule than the first one, or a "
-        "report judged nothing",
+        help="exit with status 1 if a later report has a worse result for a rule than the first, "
+        "or if a report judged nothing",
     )
     parser.add_argument(
         "--language",
         choices=[each.value for each in Language],
         default=preferred_language(os.environ).value,
-        help="language of what is printed (default: the locale's); the page has both",
+        help="language of the output (default: the locale's); the page has both",
     )
-    given = parser.parse_args(arguments)
-    language = Language(given.language)
-    if len(given.reports) < 2:
+    options = parser.parse_args(arguments)
+    language = Language(options.language)
+    if len(options.reports) < 2:
         parser.error(
             translated(
-                f"{given.reports[0]} alone cannot be compared; name two reports or more.", language
+                f"{options.reports[0]} alone cannot be compared; name two reports or more.",
+                language,
             )
         )
     try:
-        comparison = compare([(path, read_report(path)) for path in given.reports])
-        if given.output is not None:
-            write_output(given.output, as_html(comparison))
+        comparison = compare([(path, read_report(path)) for path in options.reports])
+        if options.output is not None:
+            write_output(options.output, as_html(comparison))
     except ReportFileError as error:
         parser.error(translated(str(error), language))
     except OSError as error:
-        parser.error(translated(f"{given.output} cannot be written: {error.strerror}.", language))
+        parser.error(translated(f"{options.output} cannot be written: {error.strerror}.", language))
     sys.stdout.write(as_text(comparison, language))
-    if not given.fail_on_worse:
+    if not options.fail_on_worse:
         return 0
     for rule in comparison.worse:
         sys.stdout.write(text("worse", language, rule=rule) + "\n")

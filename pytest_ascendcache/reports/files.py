@@ -1,4 +1,4 @@
-"""Report files, read again: one sentence where that fails."""
+"""Reads and validates JSON reports. Errors are one sentence for the user."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import read_text
 
 SCHEMA = 2
-"""Version of the JSON report, which every other report is made from."""
+"""The version of the JSON report's format."""
 
 Document = dict[str, Any]
-"""A JSON report as data; see ``json_report.document``."""
+"""A JSON report as plain data; ``json_report.document`` describes its fields."""
 
 
 class ReportFileError(ValueError):
-    """A file that is no report this version can read."""
+    """A file that is not a report, or not one that this version can read."""
 
 
 def read_report(path: Path) -> Document:
     """A JSON report that ``--ascend-report`` wrote.
 
     Raises:
-        ReportFileError: for anything else, in one sentence that names the file.
+        ReportFileError: for any other file, in one sentence that names it.
     """
     try:
         document: Document = json.loads(read_text(path))
@@ -33,13 +33,13 @@ def read_report(path: Path) -> Document:
         raise ReportFileError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):
         raise ReportFileError(
-            f"{path} is no JSON; name a file that --ascend-report wrote."
+            f"{path} is not JSON; name a file that --ascend-report wrote."
         ) from None
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
-        found = "no report" if schema is None else f"a report of schema {schema!r}"
+        kind = "not a report" if schema is None else f"a report of schema {schema!r}"
         raise ReportFileError(
-            f"{path} is {found}, and this version reads schema {SCHEMA}; write it again with "
+            f"{path} is {kind}, and this version reads schema {SCHEMA}; write it again with "
             "--ascend-report."
         )
     if missing := _missing(document):
@@ -48,7 +48,7 @@ def read_report(path: Path) -> Document:
 
 
 def _missing(document: Document) -> str:
-    """The first part that a report lacks and its readers need; empty for a complete report."""
+    """The first part that a report lacks or that is malformed; empty for a valid report."""
     for name, fields in _PARTS.items():
         if not _has(document.get(name), *fields):
             return f"'{name}'"

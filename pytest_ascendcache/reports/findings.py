@@ -1,40 +1,40 @@
-"""What a release was found to do otherwise than promised, as Markdown, from JSON reports.
+"""The promises that a release breaks, as a Markdown page made from JSON reports.
 
-Run by ``ci/verify-mindspore`` and ``ci/verify-torchair``. The first report is of the whole suite;
-the others repeat the checks that found something. Strictly what was observed: the words are the
-rules' and the checks'.
+Called by ``ci/verify-mindspore`` and ``ci/verify-torchair``. The first report is of the whole
+suite, the others repeat the checks that found something. The page has only what was observed, in
+the words of the rules and the checks.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.files import read_text, write_output
 from pytest_ascendcache.language import Language, text
 from pytest_ascendcache.reports.files import read_report
+from pytest_ascendcache.reports.records import beneath, harm_rank
 
 _BROKEN = ("fail", "warn", "known deviation")
-_TOLD = (*_BROKEN, "undecided")
 _SHOWN = 300
 _SANDBOX = re.compile(r"/\S*/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 
-_ASKED = " --pyargs "
-"""After it a command names its check."""
+_BEFORE_CHECK = " --pyargs "
+"""The part of a command before the name of its check."""
 
 _LIST = re.compile(r" --ascend-deviations=\S+")
-"""Who repeats a finding wants to see it, not that it is known."""
+"""Left out of commands: users who repeat a finding want to see it fail."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check that found a promise broken. ``seen`` of ``tries`` runs did; ``harm`` is the
-    worst that one of them saw."""
+    """A check that found a broken promise in ``seen`` of ``tries`` runs; ``harm`` is the worst that
+    one of them observed."""
 
     check: str
     rule: str
@@ -43,11 +43,11 @@ class Finding:
     repeat: str
     seen: int
     tries: int
-    harm: Harm | None = None
+    harm: str | None = None
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether every run found it, three at least."""
+        """Whether every run found it, of at least three."""
         return self.seen == self.tries >= 3
 
     @property
@@ -57,55 +57,41 @@ class Finding:
 
 
 def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """What was found, the worst harm first; alike in harm, in the order of the first report."""
+    """The findings, the worst harm first; of equal harm in the order of the first report."""
     found = []
     for check in reports[0]["checks"]:
-        tries = [each for report in reports for each in _same(report, check)]
-        broken = [each for each in tries if _verdict(each) in _BROKEN]
+        name = check["check"]
+        tries = [each for one in reports for each in one["checks"] if each["check"] == name]
+        broken = [each for each in tries if beneath(each).value in _BROKEN]
         if not broken:
             continue
-        harms = [Harm(each["harm"]) for each in broken if each.get("harm")]
         found.append(
             Finding(
-                check["check"],
+                name,
                 check["rule"],
-                _verdict(broken[0]),
+                beneath(broken[0]).value,
                 plain(broken[-1]["message"]),
                 _LIST.sub("", check["repeat"]),
                 len(broken),
                 len(tries),
-                min(harms, key=lambda each: each.rank, default=None),
+                min((each.get("harm") for each in broken), key=harm_rank),
             )
         )
-    return sorted(found, key=_rank)
-
-
-def _rank(finding: Finding) -> int:
-    return len(Harm) if finding.harm is None else finding.harm.rank
+    return sorted(found, key=lambda each: harm_rank(each.harm))
 
 
 def worth_repeating(report: Mapping[str, Any]) -> list[str]:
-    """The checks that did not simply pass, as pytest takes them after ``--pyargs``."""
-    checks = (each["check"] for each in report["checks"] if each["verdict"] in _TOLD)
-    return [_argument(*check.partition("::")) for check in checks]
-
-
-def _argument(path: str, *rest: str) -> str:
-    return "".join([path.removesuffix(".py").replace("/", "."), *rest])
-
-
-def _same(report: Mapping[str, Any], check: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    return (each for each in report["checks"] if each["check"] == check["check"])
-
-
-def _verdict(check: Mapping[str, Any]) -> str:
-    """The verdict without a list of deviations."""
-    deviation = check.get("deviation")
-    return str(deviation["instead"] if deviation else check["verdict"])
+    """The checks that are broken or undecided, as arguments of pytest after ``--pyargs``."""
+    arguments = []
+    for check in report["checks"]:
+        if check["verdict"] in (*_BROKEN, "undecided"):
+            path, *rest = check["check"].partition("::")
+            arguments.append("".join([path.removesuffix(".py").replace("/", "."), *rest]))
+    return arguments
 
 
 def plain(message: str) -> str:
-    """The first line of a message, without paths of this machine."""
+    """The first line of a message, without paths of this machine, cut if it is too long."""
     first = _SANDBOX.sub("$SANDBOX", message.strip().splitlines()[0] if message.strip() else "")
     return first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
 
@@ -113,11 +99,10 @@ def plain(message: str) -> str:
 def markdown(
     groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "", setting: str = ""
 ) -> str:
-    """The page: a section a toolchain, the worst harm first. Each group is its report, and those
-    that repeat it.
+    """The page: a section for each toolchain, the worst harm first.
 
-    ``title`` is what was judged; MindSpore of the first report's version unless given.
-    ``setting`` is Markdown about what it was judged with.
+    Each group is a toolchain's report and those that repeat it. ``title`` is what was judged, by
+    default MindSpore of the first report's version; ``setting`` is Markdown about the machine.
     """
     what = title or f"MindSpore {groups[0][0]['toolchain']['version']}"
     command = _command(title)
@@ -125,12 +110,12 @@ def markdown(
         f"# {what}: what it keeps and what it breaks",
         "",
         f"Generated by `{command} --findings` from the reports of its runs; do not edit.",
-        "What was observed on a CPU, with small networks, in this release. `3/3` is how many of",
-        "how many runs found it; *not repeatable* marks what was not found every time, *not",
-        "repeated* what was judged fewer than three times.",
-        "What does most harm comes first. `fail` breaks a promise of a document, or does harm of",
-        "one of five kinds (wrong result, files outside touched, unusable, hang, crash); `warn` is",
-        "what no document promises, or only recommends, and a user would expect.",
+        "Everything was observed on a CPU, with small networks, in this release. `3/3` is how many",
+        "of how many runs found it; *not repeatable* marks what not every run found, and *not",
+        "repeated* what fewer than three runs judged.",
+        "The worst harm comes first. `fail` breaks a promise of a document, or does harm of one of",
+        "five kinds (wrong result, files outside touched, unusable, hang, crash); `warn` is what a",
+        "user would expect, but no document promises or a document only recommends.",
     ]
     if setting:
         lines += ["", setting.strip()]
@@ -156,17 +141,18 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     yield f"## {report['toolchain']['name']}"
     yield ""
     yield _counts(report)
-    common = _common([each.repeat for each in found])
+    common = _common_command([each.repeat for each in found])
     if common:
         yield f"\n```console\nask='{common}'\n```"
     rules = {rule["id"]: rule for rule in report["rules"]}
-    for rank in sorted({_rank(each) for each in found}):
-        alike = [each for each in found if _rank(each) == rank]
+    for harm, group in itertools.groupby(found, key=lambda each: each.harm):
+        alike = list(group)
+        name = text(f"harm_{harm or 'unknown'}", Language.ENGLISH)
         yield ""
-        yield f"### {_named(alike[0].harm)}: {len(alike)} of its checks"
+        yield f"### {name[0].upper()}{name[1:]}: {len(alike)} of its checks"
         for rule in dict.fromkeys(each.rule for each in alike):
             yield ""
-            yield from _story(rules[rule], [each for each in alike if each.rule == rule], common)
+            yield from _of_rule(rules[rule], [each for each in alike if each.rule == rule], common)
     yield ""
     yield "### What was judged"
     yield ""
@@ -175,38 +161,33 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     for rule in report["rules"]:
         checks = [each for each in report["checks"] if each["rule"] == rule["id"]]
         broken = [each for each in found if each.rule == rule["id"]]
-        told = [each for each in checks if each["verdict"] != "not applicable"]
+        applicable = [each for each in checks if each["verdict"] != "not applicable"]
         verdict = _worst(checks)
-        yield f"| {rule['id']} | {verdict} | {len(broken)} of {len(told)} | {rule['level']} |"
+        yield f"| {rule['id']} | {verdict} | {len(broken)} of {len(applicable)} | {rule['level']} |"
 
 
-def _common(commands: Sequence[str]) -> str:
-    """What commands of several findings begin with, as far as pytest's own arguments go."""
-    begins = {each.rpartition(_ASKED)[0] for each in commands}
+def _common_command(commands: Sequence[str]) -> str:
+    """The command up to the name of the check, if several findings have the same one."""
+    begins = {each.rpartition(_BEFORE_CHECK)[0] for each in commands}
     (begin, *others) = begins or {""}
-    return "" if others or not begin or len(commands) < 2 else f"{begin}{_ASKED}".rstrip()
-
-
-def _named(harm: Harm | None) -> str:
-    name = text("harm_unknown" if harm is None else f"harm_{harm.value}", Language.ENGLISH)
-    return name[0].upper() + name[1:]
+    return "" if others or not begin or len(commands) < 2 else f"{begin}{_BEFORE_CHECK}".rstrip()
 
 
 def _worst(checks: Sequence[Mapping[str, Any]]) -> str:
-    verdicts = {_verdict(each) for each in checks}
+    verdicts = {beneath(each).value for each in checks}
     order = ("fail", "undecided", "warn", "pass")
     return next((each for each in order if each in verdicts), "not applicable")
 
 
 def _counts(report: Mapping[str, Any]) -> str:
-    verdicts = [_verdict(each) for each in report["checks"]]
+    verdicts = [beneath(each).value for each in report["checks"]]
     names = ("pass", "fail", "warn", "not applicable", "undecided")
     counts = ", ".join(f"{verdicts.count(each)} {each}" for each in names)
     starts = sum(each["evidence"]["starts"] for each in report["checks"])
     return f"{len(verdicts)} checks: {counts}; {starts} starts of the toolchain."
 
 
-def _story(rule: Mapping[str, Any], found: Sequence[Finding], common: str) -> Iterable[str]:
+def _of_rule(rule: Mapping[str, Any], found: Sequence[Finding], common: str) -> Iterable[str]:
     yield f"**{rule['id']}** ({rule['level']}): {rule['title_en']}."
     yield f"{rule['statement']} ({rule['source']['document']}: {rule['source']['section']})"
     for finding in found:
@@ -221,7 +202,7 @@ def _story(rule: Mapping[str, Any], found: Sequence[Finding], common: str) -> It
 
 
 def figures(report: Mapping[str, Any]) -> str:
-    """What a run cost: starts, seconds a start, and what of the time was not the toolchain's."""
+    """The cost of a run: starts, seconds for each, and the share of time outside the toolchain."""
     evidence = [each["evidence"] for each in report["checks"]]
     starts = sum(each["starts"] for each in evidence)
     seconds = sum(each["seconds"] for each in report["checks"])
@@ -263,27 +244,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--broken", action="store_true", help="print the checks that did not pass, one a line"
     )
     what.add_argument("--figures", action="store_true", help="print what the runs cost")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        groups = [[read_report(path) for path in group] for group in given.group]
+        groups = [[read_report(path) for path in group] for group in options.group]
     except ValueError as error:
         parser.error(str(error))
-    if given.broken:
+    if options.broken:
         for each in (each for group in groups for each in worth_repeating(group[0])):
             print(each)
-    elif given.figures:
+    elif options.figures:
         print("\n".join(figures(report) for group in groups for report in group))
     else:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        if given.title:
-            for paths, (report, *_) in zip(given.group, groups, strict=True):
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        if options.title:
+            for paths, (report, *_) in zip(options.group, groups, strict=True):
                 form = report["toolchain"]["name"] = paths[0].stem.removesuffix("-1")
                 for each in report["checks"]:
                     name = each["check"].rpartition("::")[2].partition("[")[0]
-                    each["repeat"] = f"FORM={form} {_command(given.title)} -k {name}"
-        setting = read_text(given.setting) if given.setting else ""
-        page = markdown(groups, given.title, setting).replace(f"{Path.cwd()}/", "")
-        write_output(given.output, page)
+                    each["repeat"] = f"FORM={form} {_command(options.title)} -k {name}"
+        setting = read_text(options.setting) if options.setting else ""
+        page = markdown(groups, options.title, setting).replace(f"{Path.cwd()}/", "")
+        write_output(options.output, page)
 
 
 if __name__ == "__main__":

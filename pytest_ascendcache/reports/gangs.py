@@ -1,4 +1,4 @@
-"""The records of a gang's ranks become one: a check is judged once, however many ranks did it."""
+"""Merges the records of a gang's ranks: a check has one verdict, however many ranks ran it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ _SUMMED = ("compiles", "starts")
 
 @dataclass(frozen=True)
 class RankRecord:
-    """A record of one rank; ``aborted``: it only says that another rank kept it from going on."""
+    """The record of one rank; ``aborted``: it only says that another rank stopped this one.
+
+    A rank that was a separate test on an xdist ``worker`` is one of ``size``.
+    """
 
     rank: int
     aborted: bool
     record: VerdictRecord
+    size: int = 0
+    worker: str = ""
 
 
 def gang_record(
     check: str, records: Sequence[RankRecord], notes: Sequence[Mapping[str, Any]], sandbox: str = ""
 ) -> VerdictRecord:
-    """One record for ``check``: the worst verdict, and what all ranks did.
+    """One record for ``check``: the worst verdict, and the evidence of all ranks.
 
-    The message is that of the rank that found it. ``notes`` are ``observation.RankNote`` as
-    plain data; ``sandbox`` holds the sandboxes of all ranks, where there is such a place.
+    The message is that of the rank with the worst verdict. ``notes`` are ``observation.RankNote``
+    as plain data; ``sandbox`` is the directory of all ranks' sandboxes, if they share one.
     """
     ordered = sorted(
         records, key=lambda each: (WORST_FIRST.index(each.record.verdict), each.aborted, each.rank)
@@ -55,30 +60,20 @@ def gang_record(
     )
 
 
-@dataclass(frozen=True)
-class WorkerRank:
-    """A record of a rank that was a test of its own on a worker, one of ``size``."""
-
-    of_rank: RankRecord
-    size: int
-    worker: str
-
-
-def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
-    """One record of ranks on workers. A rank that gave none, as its worker died: *undecided*."""
-    given = {each.of_rank.rank: each for each in reversed(ranks)}
-    records = [each.of_rank for each in ranks]
+def whole_gang(check: str, ranks: Sequence[RankRecord]) -> VerdictRecord:
+    """One record for ranks on workers. A rank without a record, whose worker died, is undecided."""
+    by_rank = {each.rank: each for each in reversed(ranks)}
+    records = list(ranks)
     notes = []
     for rank in range(ranks[0].size):
-        if rank in given:
-            each = given[rank]
-            verdict = each.of_rank.record.verdict.value
-            said = "aborted" if each.of_rank.aborted else verdict
-            ending = f"{said}, on worker {each.worker}"
+        if rank in by_rank:
+            each = by_rank[rank]
+            outcome = "aborted" if each.aborted else each.record.verdict.value
+            ending = f"{outcome}, on worker {each.worker}"
         else:
             ending = "no verdict: its worker was lost"
             record = _no_verdict(records[0].record, f"rank {rank} gave {ending}")
-            # What the others say of it is more than this.
+            # As aborted: the records of the other ranks say more.
             records.append(RankRecord(rank, True, record))
         notes.append({"rank": rank, "ending": ending, "output": ""})
     return gang_record(check, records, notes)

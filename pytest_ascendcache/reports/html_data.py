@@ -1,4 +1,4 @@
-"""The data of the HTML page: a report, packed so that ten thousand cells stay below a megabyte."""
+"""The data of the HTML page: a report, packed so that 10,000 cells take less than a megabyte."""
 
 from __future__ import annotations
 
@@ -14,37 +14,32 @@ _Rows = Sequence[Mapping[str, Any]]
 
 VERDICTS = tuple(verdict.value for verdict in Verdict)
 STORIES = 400
-"""Checks whose whole evidence is on the page; the JSON report has that of all others."""
+"""How many checks have their evidence on the page; the JSON report has that of all."""
 
-_TOLD = frozenset({"fail", "undecided", "warn", "known deviation"})
+_WITH_EVIDENCE = frozenset({"fail", "undecided", "warn", "known deviation"})
 _FINDINGS = 50
-"""Faults of an audited directory that a check names on the page."""
-_LINES = 40
-"""Timelines, and courses of sizes, that are on the page: those with the most to see."""
+"""How many faults of an audited directory the page shows."""
+_CHARTS = 40
+"""How many timelines, and courses of sizes, the page draws: those with the most to see."""
 
 
-class _Table:
-    """Values, each once and numbered: what is said of many checks is stored once."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, int] = {}
-
-    def number(self, value: str) -> int:
-        return self.values.setdefault(value, len(self.values))
+def _number(value: str, numbers: dict[str, int]) -> int:
+    """The number of a value, so that a text that many checks share is stored once."""
+    return numbers.setdefault(value, len(numbers))
 
 
 def page_data(report: Document) -> dict[str, Any]:
-    """What the page's script reads.
+    """The data that the page's script reads.
 
     ``checks`` is stored by column: numbers of ``rules`` and ``tests``, the parameters of a test
     as numbers of ``words``, the number of a verdict in ``verdicts``, milliseconds, and the number
     of a cell in ``cells`` (-1 for none), whose characters are levels of ``factors`` in base 36.
-    ``stories`` has the evidence of broken checks by number, ``notes`` what is told of a rule
-    whatever its verdict, ``readings`` what it says of questions that documents leave open.
+    ``stories`` has the evidence of broken checks by number, ``notes`` the notes about a rule
+    whatever its verdict, ``readings`` how the toolchain reads what the documents leave open.
     """
     checks = report["checks"]
     rules = {rule["id"]: number for number, rule in enumerate(report["rules"])}
-    tests, words, cells = _Table(), _Table(), _Table()
+    tests, words, cells = dict[str, int](), dict[str, int](), dict[str, int]()
     factors = _factors(checks)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("rule", "test", "words", "verdict", "ms", "cell")
@@ -53,19 +48,19 @@ def page_data(report: Document) -> dict[str, Any]:
         test, _, parameters = check["check"].partition("[")
         levels = check["evidence"].get("factors")
         columns["rule"].append(rules.get(check["rule"], -1))
-        columns["test"].append(tests.number(test))
+        columns["test"].append(_number(test, tests))
         pieces = parameters.removesuffix("]").split("+") if parameters else ()
-        columns["words"].append([words.number(each) for each in pieces])
+        columns["words"].append([_number(each, words) for each in pieces])
         columns["verdict"].append(VERDICTS.index(check["verdict"]))
         columns["ms"].append(round(check.get("seconds", 0) * 1000))
-        columns["cell"].append(cells.number(_packed(levels, factors)) if levels else -1)
+        columns["cell"].append(_number(_packed(levels, factors), cells) if levels else -1)
     return {
         **{name: report[name] for name in _AS_THEY_ARE if name in report},
         "verdicts": VERDICTS,
         "factors": [[name, list(levels)] for name, levels in factors.items()],
-        "cells": list(cells.values),
-        "tests": list(tests.values),
-        "words": list(words.values),
+        "cells": list(cells),
+        "tests": list(tests),
+        "words": list(words),
         "checks": columns,
         "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),
@@ -95,21 +90,21 @@ _AS_THEY_ARE = (
 
 
 def _factors(checks: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Levels by factor with the character that stands for each, in the order they come."""
+    """Levels by factor, each with the character that stands for it, in order of occurrence."""
     levels: dict[str, dict[str, None]] = {}
     for check in checks:
         for factor, level in check["evidence"].get("factors", {}).items():
             levels.setdefault(factor, {})[level] = None
-    # What has more levels than there are characters is no factor of a table either.
+    # A factor with more levels than there are characters would not fit into a table either.
     return {
-        factor: dict(zip(found, _DIGITS, strict=False))
-        for factor, found in levels.items()
-        if len(found) <= len(_DIGITS)
+        factor: dict(zip(names, _DIGITS, strict=False))
+        for factor, names in levels.items()
+        if len(names) <= len(_DIGITS)
     }
 
 
 def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, str]]) -> str:
-    """One character a factor; ``-`` where the cell says nothing of it."""
+    """A cell as one character for each factor; ``-`` if it has no level of that factor."""
     return "".join([codes.get(cell.get(name, ""), "-") for name, codes in factors.items()])
 
 
@@ -121,20 +116,19 @@ def _notes(
 ) -> dict[int, list[list[str]]]:
     notes: dict[int, list[list[str]]] = {}
     for check in checks:
-        if check["rule"] in rules and (told := check["evidence"].get("notes")):
-            notes.setdefault(rules[check["rule"]], []).extend(map(in_both, told))
+        if check["rule"] in rules and (own := check["evidence"].get("notes")):
+            notes.setdefault(rules[check["rule"]], []).extend(map(in_both, own))
     return notes
 
 
-def _stories(checks: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The evidence of broken checks, the worst first, no more than ``STORIES``."""
-    told = [number for number, check in enumerate(checks) if check["verdict"] in _TOLD]
-    everything = list(checks)
-    worst = sorted(told, key=lambda each: VERDICTS.index(everything[each]["verdict"]))
-    stories = {number: _story(everything[number]) for number in worst[:STORIES]}
+def _stories(checks: _Rows) -> dict[int, dict[str, Any]]:
+    """The evidence of the ``STORIES`` worst broken checks, and why checks are not applicable."""
+    broken = [number for number, each in enumerate(checks) if each["verdict"] in _WITH_EVIDENCE]
+    broken.sort(key=lambda number: VERDICTS.index(checks[number]["verdict"]))
+    stories = {number: _story(checks[number]) for number in broken[:STORIES]}
     reasons = {
         number: {"message": check["message"], **_chinese(message=check["message"])}
-        for number, check in enumerate(everything)
+        for number, check in enumerate(checks)
         if check["verdict"] == "not applicable"
     }
     return {**stories, **reasons}
@@ -145,11 +139,11 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
     sandbox = evidence.get("sandbox", "")
     why = reason(check)
     more = (shortened(each) for each in sentences(check["message"]))
-    told = "\n".join(dict.fromkeys([why, *(each for each in more if not why.endswith(each))]))
+    message = "\n".join(dict.fromkeys([why, *(each for each in more if not why.endswith(each))]))
     story = {
-        "message": told,
+        "message": message,
         **_chinese(
-            message=told,
+            message=message,
             expected=evidence.get("expected"),
             observed=evidence.get("observed"),
             harm=evidence.get("harm"),
@@ -161,29 +155,29 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
             {"rank": each["rank"], "ending": in_both(each["ending"])}
             for each in evidence.get("ranks") or ()
         ],
-        **{name: evidence.get(name) for name in _TOLD_OF},
+        **{name: evidence.get(name) for name in _EVIDENCE},
         "findings": (evidence.get("findings") or [])[:_FINDINGS],
     }
     return {name: value for name, value in story.items() if value}
 
 
-def _chinese(**told: str | None) -> dict[str, str]:
-    """Translations of what the catalogue knows, by the name of the text and ``_zh``."""
-    known = {name: translated(each, Language.CHINESE) for name, each in told.items() if each}
-    return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
+def _chinese(**texts: str | None) -> dict[str, str]:
+    """Translations of the texts that the catalogue knows, by their names with ``_zh``."""
+    chinese = {name: translated(each, Language.CHINESE) for name, each in texts.items() if each}
+    return {f"{name}_zh": each for name, each in chinese.items() if each != texts[name]}
 
 
-_TOLD_OF = ("expected", "observed", "harm", "sandbox", "control", "crash")
+_EVIDENCE = ("expected", "observed", "harm", "sandbox", "control", "crash")
 
 
-def in_both(told: str) -> list[str]:
-    """A sentence of the catalogue in English, and in Chinese where that is another."""
-    return list(dict.fromkeys([told, translated(told, Language.CHINESE)]))
+def in_both(sentence: str) -> list[str]:
+    """A sentence of the catalogue in English, and in Chinese if it has a translation."""
+    return list(dict.fromkeys([sentence, translated(sentence, Language.CHINESE)]))
 
 
-def _lines(told: Sequence[Sequence[str]]) -> list[str]:
-    """Sentences in both languages, a line each."""
-    return list(dict.fromkeys("\n".join(each[place] for each in told) for place in (0, -1)))
+def _lines(sentences: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences in both languages as one text in each, with a line for each sentence."""
+    return list(dict.fromkeys("\n".join(each[place] for each in sentences) for place in (0, -1)))
 
 
 def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
@@ -200,14 +194,16 @@ def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
 def _courses(
     checks: Iterable[Mapping[str, Any]], name: str, interest: Callable[[str, _Rows], Any]
 ) -> list[Any]:
-    """What is drawn of checks: number of the check, and rows without the names of fields."""
+    """Data of charts: the number of a check, and its rows without the names of fields."""
     numbered = [
         (interest(check["rule"], rows), number, rows)
         for number, check in enumerate(checks)
         if len(rows := check["evidence"].get(name) or []) > 1
     ]
     numbered.sort(key=lambda each: each[0], reverse=True)
-    return [[number, [list(row.values()) for row in rows]] for _, number, rows in numbered[:_LINES]]
+    return [
+        [number, [list(row.values()) for row in rows]] for _, number, rows in numbered[:_CHARTS]
+    ]
 
 
 def _much_to_see(rule: str, rows: _Rows) -> tuple[int, bool, int]:

@@ -1,4 +1,4 @@
-"""The HTML report: one file that needs no network, made from the data of the JSON report."""
+"""The HTML report: one file that needs no network, made from the JSON report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
 from pytest_ascendcache.reports.answer import answer, counted, judged_by, where
-from pytest_ascendcache.reports.causes import Cause, causes
+from pytest_ascendcache.reports.causes import Cause, causes_of
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -29,10 +29,10 @@ _PAGE = Path(__file__).parent / "page"
 
 
 def html_report(report: Document) -> str:
-    """The page: totals and rules as a plain table, everything else drawn from embedded data.
+    """The page: totals, causes and rules as HTML, everything else drawn from embedded data.
 
-    Nothing of a report is markup: the template escapes it, and the script only sets text. A
-    content security policy lets that script run and nothing be loaded.
+    No text of a report becomes markup: the template escapes it, and the script only sets text. The
+    page's content security policy allows this script alone, and loads nothing.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for place, each in enumerate(report["rules"]):
@@ -41,8 +41,8 @@ def html_report(report: Document) -> str:
     checks: dict[str, list[Verdict]] = {}
     for check in report["checks"]:
         checks.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
-    found = causes(report["checks"], [rule["id"] for rule in report["rules"]])
-    decided = answer(report, found)
+    causes = causes_of(report)
+    decided = answer(report, causes)
     return render(
         "report.html.j2",
         ("common.js", "charts.js", "report.js"),
@@ -52,13 +52,13 @@ def html_report(report: Document) -> str:
         tallies={rule: tally(verdicts) for rule, verdicts in checks.items()},
         stories=STORIES,
         answer={"kind": decided.kind, **_in_both(decided.sentence)},
-        causes=[_cause(each, report) for each in found],
+        causes=[_cause(each, report) for each in causes],
         editions=_in_both(lambda language: judged_by(report, language)),
     )
 
 
 def _cause(cause: Cause, report: Document) -> dict[str, Any]:
-    """What the template shows of a cause."""
+    """A cause as the template shows it, with its rule as ``of``."""
     rule = next(each for each in report["rules"] if each["id"] == cause.rule)
     return {
         **cause.as_dict(),
@@ -68,16 +68,18 @@ def _cause(cause: Cause, report: Document) -> dict[str, Any]:
 
 
 _NO_ADDRESS = {"document_zh": "", "address": ""}
-"""What reports of earlier versions do not have."""
+"""Fields that reports of earlier versions lack."""
 
 
-def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
-    return {language.value: told(language) for language in Language}
+def _in_both(text: Callable[[Language], str]) -> dict[str, str]:
+    return {language.value: text(language) for language in Language}
 
 
 def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
-    """A page with its style, its scripts and their data in it."""
-    script = "\n".join(_text(name) for name in scripts)
+    """A page that contains its style, its scripts and their data."""
+    from markupsafe import Markup
+
+    script = "\n".join(_file(name) for name in scripts)
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     embedded = {"strings": texts(), **data}
     page: str = (
@@ -86,11 +88,11 @@ def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -
         .render(
             **context,
             verdicts=VERDICTS,
-            style=_markup(_text("page.css")),
-            script=_markup(script),
+            style=Markup(_file("page.css")),
+            script=Markup(script),
             script_hash=allowed,
-            # The only characters that could end the element this stands in.
-            data=_markup(json.dumps(embedded, separators=(",", ":")).replace("<", "\\u003c")),
+            # "<" is the only character that could end the script element around the data.
+            data=Markup(json.dumps(embedded, separators=(",", ":")).replace("<", "\\u003c")),
         )
     )
     return page
@@ -104,7 +106,7 @@ def _environment() -> Any:
         loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals["t"] = _both_languages
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
+    environment.filters["chinese"] = lambda sentence: translated(sentence, Language.CHINESE)
     environment.globals["label"] = _label
     environment.globals["tally"] = _tally
     environment.globals["counted"] = _counted
@@ -112,14 +114,14 @@ def _environment() -> Any:
 
 
 def _both_languages(key: str) -> Any:
-    """A text of the page in both languages; the style shows the one that was chosen."""
+    """A text of the page in both languages; the style shows the chosen one."""
     return _spans(texts()[key])
 
 
 def _label(key: str) -> Any:
-    """A text that something follows, with the colon of its language."""
-    told = texts()[key]
-    return _spans({"en": f"{told['en']}: ", "zh": f"{told['zh']}："})
+    """A text of the page as a label, with the colon of its language."""
+    text = texts()[key]
+    return _spans({"en": f"{text['en']}: ", "zh": f"{text['zh']}："})
 
 
 def _counted(what: str, count: int) -> Any:
@@ -127,16 +129,16 @@ def _counted(what: str, count: int) -> Any:
     return _spans(_in_both(lambda language: counted(what, count, language)))
 
 
-def _spans(told: Mapping[str, str]) -> Any:
+def _spans(text: Mapping[str, str]) -> Any:
     from markupsafe import Markup
 
     return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
-        told["en"], told["zh"]
+        text["en"], text["zh"]
     )
 
 
 def _tally(counts: Sequence[tuple[Verdict, int]]) -> Any:
-    """How many checks say the worst, then how many say what else: ``2 (3 pass)``."""
+    """The number of checks with the worst verdict, then with others: ``2 (3 pass)``."""
     from markupsafe import Markup
 
     (_, count), *rest = counts
@@ -149,15 +151,8 @@ def _tally(counts: Sequence[tuple[Verdict, int]]) -> Any:
     return Markup("{} ({})").format(count, Markup(", ").join(others))
 
 
-def _markup(text: str) -> Any:
-    """Text that is not escaped: the package's own files, and data that is escaped already."""
-    from markupsafe import Markup
-
-    return Markup(text)
-
-
 @lru_cache
-def _text(name: str) -> str:
+def _file(name: str) -> str:
     return (_PAGE / name).read_text(encoding="utf-8")
 
 
@@ -165,17 +160,17 @@ def main(arguments: list[str] | None = None) -> int:
     """``python -m pytest_ascendcache.reports.html_report REPORT.json PAGE.html``."""
     parser = argparse.ArgumentParser(
         prog="python -m pytest_ascendcache.reports.html_report",
-        description="Makes the HTML page of a JSON report, which CI may have kept.",
+        description="Makes the HTML page of a JSON report, such as one that CI has kept.",
     )
     parser.add_argument("report", type=Path, help="a file that --ascend-report wrote")
     parser.add_argument("page", type=Path, help="the page to write")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        write_output(given.page, html_report(read_report(given.report)))
+        write_output(options.page, html_report(read_report(options.report)))
     except ReportFileError as error:
         parser.error(str(error))
     except OSError as error:
-        parser.error(f"{given.page} cannot be written: {error.strerror}.")
+        parser.error(f"{options.page} cannot be written: {error.strerror}.")
     return 0
 
 

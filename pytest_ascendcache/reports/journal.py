@@ -1,7 +1,7 @@
-"""Verdict records in a file as they are found, so that a run that was cut short can go on.
+"""The journal of ``--ascend-resume``: verdict records, written while the run goes on.
 
-One JSON document a line: first what was judged, then a record each, on the disk before the next
-check begins. A last line that was cut short is taken away.
+Every line is a JSON document: the first describes what is judged, each of the others is a record,
+which is on the disk before the next check starts. An incomplete last line is removed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _FORMAT = 2
 
 
 class JournalError(ValueError):
-    """A file that is not the journal of this run, and why."""
+    """A file that is not the journal of this run; the text says why."""
 
 
 class Journal:
-    """The journal of one run, open for more. Only one run at a time has it.
+    """The open journal of one run, which locks it against other runs.
 
-    ``identity`` says what is judged, as plain data; ``decided`` are records of earlier runs by
-    check. What was undecided then is judged again.
+    ``identity`` describes what is judged, as plain data. ``decided`` has the records of earlier
+    runs by check, without undecided ones: those checks are judged again.
 
     Raises:
-        JournalError: where the file is another run's, in use, or no journal.
+        JournalError: where the file belongs to another run, is in use, or is not a journal.
         OSError: where it cannot be written.
     """
 
@@ -43,25 +43,25 @@ class Journal:
             path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
         )
         try:
-            self._lock(path)
+            self._lock()
             self.decided = self._read(path, {"format": _FORMAT, **identity})
         except BaseException:
             os.close(self._file)
             raise
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record, and wait until it is on the disk."""
+        """Write a record, and wait until it is on the disk."""
         self._write({"record": record})
 
     def close(self) -> None:
-        """Let others have it."""
+        """Close the file and give up the lock."""
         os.close(self._file)
 
-    def _lock(self, path: Path) -> None:
+    def _lock(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise JournalError(f"{path} is in use by another run.") from None
+            raise JournalError(f"{self.path} is in use by another run.") from None
 
     def _read(self, path: Path, identity: Mapping[str, Any]) -> dict[str, VerdictRecord]:
         content = read_input(path)
@@ -72,11 +72,11 @@ class Journal:
         if not lines:
             self._write(identity)
             return {}
-        found = _document(path, 1, lines[0])
+        first = _document(path, 1, lines[0])
         for name, value in identity.items():
-            if found.get(name) != value:
+            if first.get(name) != value:
                 raise JournalError(
-                    f"{path} is of a run with {name} {found.get(name)}, and this one has {value}; "
+                    f"{path} is of a run with {name} {first.get(name)}, and this one has {value}; "
                     "name another file."
                 )
         decided: dict[str, VerdictRecord] = {}
@@ -100,7 +100,7 @@ def _document(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise JournalError(f"{path}: line {number} is no verdict; name another file.")
+        raise JournalError(f"{path}: line {number} is not a verdict; name another file.")
     return document
 
 
@@ -109,4 +109,4 @@ def _record(path: Path, number: int, line: bytes) -> VerdictRecord:
         record = VerdictRecord.from_dict(_document(path, number, line)["record"])
         return replace(record, check=present_name(record.check))
     except (KeyError, TypeError, ValueError):
-        raise JournalError(f"{path}: line {number} is no verdict; name another file.") from None
+        raise JournalError(f"{path}: line {number} is not a verdict; name another file.") from None

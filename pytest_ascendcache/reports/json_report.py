@@ -1,46 +1,56 @@
-"""The JSON report: every verdict record, versioned. All other files are made from it."""
+"""The JSON report: every verdict record, with a schema version. Other reports are made from it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from pytest_ascendcache.contract import Rule, Verdict
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import SCHEMA, Document
-from pytest_ascendcache.reports.records import RuleResult, accuracy_rows, totals
+from pytest_ascendcache.reports.records import (
+    WORST_FIRST,
+    VerdictRecord,
+    accuracy_rows,
+    harm_rank,
+)
 
 
-def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> Document:
-    """The report as plain data.
+def document(
+    description: Mapping[str, Any], records: Iterable[VerdictRecord], rules: Mapping[str, Rule]
+) -> Document:
+    """The report as plain data, of the records of a run that judged by these rules.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
     (``what``, ``version``, ``path``, and ``text``, one line for people); ``editions`` of the
-    documents it was judged by, with ``edition_notices``; ``started``, when, with
-    the zone; ``totals`` of rules and checks for all six verdicts; ``causes``, the broken checks by
-    what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
-    what became of each (empty where only a part of the suite was run); ``matrix``, which
-    combinations were tried; ``is_part``, true where options or arguments left some of the suite
-    out (``selection`` says what a budget did); ``suite``, where its core was run: how many checks
-    of how many, and the known defects that they notice; ``baseline``, what is new and fixed since
-    an earlier report;
+    documents that it judged by, with ``edition_notices``; ``started``, the time with its zone;
+    ``totals`` of rules and checks for all six verdicts; ``causes`` of the broken checks (see
+    ``causes.Cause``), the worst first; ``deviations``, the listed ones and whether each occurred
+    (empty if only a part of the suite was run); ``matrix``, which combinations were tried;
+    ``is_part``, true if options or arguments left some of the suite out; ``selection``, what a
+    budget left out; ``suite``, if only the core was run: how many checks of how many, and the known
+    defects that they notice; ``baseline``, what is new and fixed since an earlier report;
     ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
-    kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
+    kernels by operator and mode, in ulp; ``checks``, a verdict record each (see
     ``records.VerdictRecord``).
     """
-    checks = [record for result in results for record in result.records]
-    told = [record.as_dict() for record in checks]
+    by_rule: dict[str, list[VerdictRecord]] = {}
+    for record in sorted(records, key=_badness):
+        by_rule.setdefault(record.rule, []).append(record)
+    judged = [_rule(rule, by_rule[id_]) for id_, rule in rules.items() if id_ in by_rule]
+    ordered = [record for rule in judged for record in by_rule[rule["id"]]]
+    checks = [record.as_dict() for record in ordered]
     return {
         "schema": SCHEMA,
         **description,
-        "totals": {
-            "rules": _counts([result.verdict for result in results]),
-            "checks": _counts([record.verdict for record in checks]),
-        },
-        "causes": [each.as_dict() for each in causes(told, [each.rule.id for each in results])],
-        "rules": [_rule(result) for result in results],
-        "accuracy": accuracy_rows(checks),
-        "checks": told,
+        "totals": {"rules": _counts(judged), "checks": _counts(checks)},
+        "causes": [each.as_dict() for each in causes(checks, [rule["id"] for rule in judged])],
+        "rules": judged,
+        "accuracy": accuracy_rows(ordered),
+        "checks": checks,
     }
 
 
@@ -49,26 +59,25 @@ def as_json(report: Document) -> str:
     return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
 
 
-def _counts(verdicts: Sequence[Any]) -> dict[str, int]:
-    return {verdict.value: count for verdict, count in totals(verdicts).items()}
+def _badness(record: VerdictRecord) -> tuple[int, int]:
+    return WORST_FIRST.index(record.verdict), harm_rank(record.harm)
 
 
-def _rule(result: RuleResult) -> dict[str, Any]:
-    rule = result.rule
+def _counts(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How often each verdict occurs, zeros included."""
+    counts = Counter(each["verdict"] for each in judged)
+    return {verdict.value: counts[verdict.value] for verdict in Verdict}
+
+
+def _rule(rule: Rule, records: Sequence[VerdictRecord]) -> dict[str, Any]:
+    """A rule with the worst verdict and harm of its records, which come the worst first."""
+    names = ("id", "title_en", "title_zh", "statement", "statement_zh")
+    readings = (reading for record in records for reading in record.evidence["readings"])
     return {
-        "id": rule.id,
+        **{name: getattr(rule, name) for name in names},
         "level": rule.level.value,
-        "title_en": rule.title_en,
-        "title_zh": rule.title_zh,
-        "statement": rule.statement,
-        "statement_zh": rule.statement_zh,
-        "source": {
-            "document": rule.source.document,
-            "document_zh": rule.source.document_zh,
-            "section": rule.source.section,
-            "address": rule.source.address,
-        },
-        "verdict": result.verdict.value,
-        "harm": result.harm,
-        "readings": result.readings,
+        "source": asdict(rule.source),
+        "verdict": records[0].verdict.value,
+        "harm": min((each.harm for each in records), key=harm_rank),
+        "readings": list(dict.fromkeys(readings)),
     }

@@ -1,4 +1,4 @@
-"""What GitHub shows of a run: the summary of a job, and one annotation a cause."""
+"""What GitHub shows of a run: the summary of a job, and an annotation for each cause."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, where
-from pytest_ascendcache.reports.causes import Cause, causes
+from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, promise, where
+from pytest_ascendcache.reports.causes import Cause, causes_of
 from pytest_ascendcache.reports.files import Document
 
 _SHOWN = 5
 _LONGEST = 500
 _ROOM = 300_000
-"""Characters of sections: GitHub refuses a summary of more than 1 MiB altogether."""
+"""Characters of all sections: GitHub rejects a summary of more than 1 MiB."""
 
 
 def summary(report: Document, language: Language = Language.ENGLISH) -> str:
-    """Markdown: the answer, totals, then every cause with its harm and how to repeat it."""
+    """The answer, totals, and every cause with its harm and repeat command, as Markdown."""
     toolchain = report["toolchain"]
-    found = causes(report["checks"], [rule["id"] for rule in report["rules"]])
+    causes = causes_of(report)
     counts = report["totals"]
     words = [text(f"v_{verdict}", language) for verdict in counts["rules"]]
     lines = [
         f"## {text('title', language)}{text('t_colon', language)}"
         f"{_plain(toolchain['name'])} {_plain(toolchain['version'])}",
         "",
-        f"**{_plain(answer(report, found).sentence(language))}**",
+        f"**{_plain(answer(report, causes).sentence(language))}**",
         "",
         "| | " + " | ".join(words) + " |",
         "|---|" + "---:|" * len(words),
@@ -38,13 +38,12 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
         ),
         "",
     ]
-    if told := judged_by(report, language):
-        lines += [_plain(told), ""]
+    if editions := judged_by(report, language):
+        lines += [_plain(editions), ""]
     for notice in report.get("edition_notices", ()):
         lines += [f"**{_plain(translated(notice, language))}**", ""]
     if missing := report.get("checks_without_verdict"):
-        told = text("t_incomplete", language, count=missing)
-        lines += [f"**{told}**", ""]
+        lines += [f"**{text('t_incomplete', language, count=missing)}**", ""]
     if news := report.get("baseline"):
         lines += [
             f"{text('baseline', language)} `{_code(news['file'])}`: "
@@ -55,7 +54,7 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
         ]
     rules = {rule["id"]: rule for rule in report["rules"]}
     room = _ROOM
-    for cause in found:
+    for cause in causes:
         section = _section(cause, rules[cause.rule], language)
         room -= sum(map(len, section))
         if room < 0:
@@ -66,14 +65,14 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
 
 
 def workflow_commands(report: Document, language: Language = Language.ENGLISH) -> list[str]:
-    """GitHub's workflow commands, one a cause: rule, harm, reason, and how to repeat it."""
+    """A workflow command of GitHub for each cause: rule, harm, reason and repeat command."""
     lines = []
-    for cause in causes(report["checks"], [rule["id"] for rule in report["rules"]]):
+    for cause in causes_of(report):
         kind = "warning" if cause.verdict == "warn" else "error"
         title = _head(cause, language)
         reason = translated(cause.reason, language)[:_LONGEST]
-        told = f"{reason} ({where(cause, language)})\n{cause.repeat}"
-        lines.append(f"::{kind} title={_property(title)}::{_escaped(told)}")
+        message = f"{reason} ({where(cause, language)})\n{cause.repeat}"
+        lines.append(f"::{kind} title={_property(title)}::{_escaped(message)}")
     return lines
 
 
@@ -86,9 +85,7 @@ def _head(cause: Cause, language: Language) -> str:
 
 def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[str]:
     source = rule["source"]
-    chinese = language is Language.CHINESE
-    statement = (chinese and rule.get("statement_zh")) or rule["statement"]
-    document = (chinese and source.get("document_zh")) or source["document"]
+    statement, document = promise(rule, language)
     colon, semicolon = text("t_colon", language), text("t_semicolon", language)
     place = f"{_plain(document)}{colon}{_plain(source['section'])}"
     if address := source.get("address"):
@@ -109,7 +106,7 @@ def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[
 
 
 def _block(text: str) -> list[str]:
-    """Indented as code below a list item: no text can end that, as it can a fence."""
+    """A code block by indentation, which no text can end as it can end a fence."""
     return ["      " + _printable(line) for line in text.splitlines()] + [""]
 
 

@@ -1,4 +1,4 @@
-"""Why a check is broken, as one sentence: never bytes, object notation or names of 64 digits."""
+"""The reason why a check is broken, as one sentence without bytes, notation or long digests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GONE = re.compile(r"^(none|[a-z]+) gone$")
 _LIMIT = re.compile(r"\((.*)\)$")
 _COUNTS = re.compile(r"\{((?:'[^'{}]*': \d+(?:, )?)+)\}")
 _CHANGES = re.compile(r"\{('[^'{}]*': '[^'{}]*'(?:, '[^'{}]*': '[^'{}]*')*)\}")
-"""What became of paths, as the check compares it."""
+"""Changes by path, in the notation of the dict that a check compares."""
 _PLAIN = {
     "\\n": " / ",
     "frozenset(": "",
@@ -39,86 +39,84 @@ _PLAIN = {
     "': '": " ",
     "', '": ", ",
 }
-"""Notation of sets, lists and dicts of names, and what a sentence has in its place."""
-_NO_WORDS = "what was observed is not what had to be"
+"""Notation of sets, lists and dicts of names, and its replacement in a sentence."""
+_FIELDS = ("observed", "expected", "combination", "options", "smallest")
+_HEADINGS = ("outcome differs", "fate differs", "aged entries differ")
+_UNEXPLAINED = "what was observed is not what was expected"
 _MEGABYTE = 1_048_576
 _LONGEST = 400
 _READ = 2000
-"""Characters of a line that are looked at: more is no sentence."""
+"""How many characters of a line are read: a sentence is not longer."""
 
 
 def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) -> str:
-    """The sentence for a check as a report has it; empty for a pass.
+    """The sentence for a check of a report; empty for a pass.
 
-    It names the request, the one before it where that matters, what was observed and expected,
-    and for aging the sizes, the limit and the ages. ``levels`` are those of a combination that
-    are known to explain it.
+    It names the request, the request before it where that matters, what was observed and expected,
+    and for aging the sizes, the limit and the ages. ``levels`` are those levels of a combination
+    that explain the failure.
     """
     if check["verdict"] == "pass":
         return ""
-    told = _told(check)
+    what = _what(check)
     if check["verdict"] in ("not applicable", "undecided", "error"):
-        return told
+        return what
     if _OF_A_LIFE.match(check["message"]):
         return shortened(_first_of_a_life(check["message"]))
     context = _context(check, levels or {})
-    return shortened(f"with {context}: {told}" if context else told)
+    return shortened(f"with {context}: {what}" if context else what)
 
 
 def _first_of_a_life(message: str) -> str:
-    """The first thing that is wrong in a life of many runs: which run it was tells the request."""
+    """The first broken promise in a life of many runs; the number of the run names the request."""
     first, *lines = message.splitlines()
     rest = list(takewhile(lambda line: not _OF_A_LIFE.match(line.strip()), lines))
-    told = "; ".join(line.strip().removeprefix("observed: ") for line in rest)
-    return f"{first}: {told}"
+    what = "; ".join(line.strip().removeprefix("observed: ") for line in rest)
+    return f"{first}: {what}"
 
 
-def _told(check: Mapping[str, Any]) -> str:
+def _what(check: Mapping[str, Any]) -> str:
+    """What was observed and expected, without the request."""
     evidence = check["evidence"]
     observed, expected = evidence.get("observed", ""), evidence.get("expected", "")
     if _GONE.match(observed):
         return _aging(check, observed, expected)
-    words = sentences(check["message"])
-    if words and (findings := evidence.get("findings")):
-        # Of an audit the first fault says what is wrong; how many there are comes before it.
+    lines = sentences(check["message"])
+    if lines and (findings := evidence.get("findings")):
+        # An audit's first line counts its findings; the first of them shows what is wrong.
         first = findings[0]
-        return shortened(f"{words[0]}: {first.get('path', '')}: {first.get('detail', '')}")
+        return shortened(f"{lines[0]}: {first.get('path', '')}: {first.get('detail', '')}")
     if observed and expected:
         pair = f"{observed}; expected: {expected}"
-        # Where the message is only the name of an operator, that is what the outcome is of.
-        subject = next((each for each in words if "(" in each and ":" not in each), "")
+        # A message that only names an operator says whose outcome it is.
+        subject = next((each for each in lines if "(" in each and ":" not in each), "")
         return shortened(f"{subject}: {pair}" if subject else pair)
-    if len(words) > 1 and (ending := ENDING.match(words[0])):
-        # Behind an ending stands the end of what was printed; its last line says most.
-        return shortened(f"{ending[1]}: {words[-1]}")
-    return shortened(words[0]) if words else _NO_WORDS
+    if len(lines) > 1 and (ending := ENDING.match(lines[0])):
+        # The end of the process's output follows; its last line says most.
+        return shortened(f"{ending[1]}: {lines[-1]}")
+    return shortened(lines[0]) if lines else _UNEXPLAINED
 
 
 def bare(reason: str) -> str:
-    """A reason without the request it is about: what was observed, and what was expected."""
-    head, separator, told = reason.partition(": ")
-    return told if separator and head.startswith("with ") else reason
+    """A reason without its request: what was observed, and what was expected."""
+    head, separator, what = reason.partition(": ")
+    return what if separator and head.startswith("with ") else reason
 
 
 def sentences(message: str) -> list[str]:
-    """The lines of a message that are meant for readers."""
+    """The lines of a message that are sentences, without object notation and comparisons."""
     kept: list[str] = []
     for line in message.splitlines():
         bare = line.strip()[:_READ]
-        if _NOTATION.match(bare) or bare.startswith(("observed:", "expected:")):
-            continue
-        if bare.partition(":")[0] in ("combination", "options", "smallest"):
-            continue
-        if not bare or bare in ("outcome differs", "fate differs", "aged entries differ"):
-            continue
-        if _REPR.search(bare):
-            continue
-        kept.append(bare)
+        notation = _NOTATION.match(bare) or _REPR.search(bare)
+        is_field = bare.partition(":")[0] in _FIELDS
+        if bare and not notation and not is_field and bare not in _HEADINGS:
+            kept.append(bare)
     return kept
 
 
 def shortened(text: str) -> str:
-    """Without bytes, digests of 64 digits and directories of this machine; of bounded length."""
+    """A text without bytes, long digests and directories of this machine; cut if it is too long."""
     text = _SANDBOX.sub("$SANDBOX", text[:_READ])
     text = _BYTES.sub("(bytes)", text)
     text = _TEMPORARY.sub("", text)
@@ -147,7 +145,7 @@ def _context(check: Mapping[str, Any], levels: Mapping[str, str]) -> str:
 
 
 def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
-    """The arithmetic of a wrong aging: which of how many, by age, and the sizes."""
+    """The arithmetic of a wrong aging: how many entries, their ages, the limit and the sizes."""
     ages = {name: int(seconds) for name, seconds in _IDLE.findall(check["message"])}
     gone, due = _names(observed), _names(expected)
     of_all = f" of {len(ages)}" if ages else ""
@@ -160,7 +158,7 @@ def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
         parts.append(f"limit {limit[1]}")
     sizes: Sequence[Mapping[str, Any]] = check["evidence"].get("sizes") or ()
     if sizes:
-        # The run that removed something; those behind it are made to look at the harm.
+        # The run that removed something; later runs only find out the harm.
         last = next((each for each in reversed(sizes) if each["removed"]), sizes[-1])
         parts.append(
             f"cache {_megabytes(last['before'])} before, {_megabytes(last['after'])} after"

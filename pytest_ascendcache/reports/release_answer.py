@@ -2,80 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.records import WORST_FIRST, VerdictRecord
 from pytest_ascendcache.words import count
 
-_NOT_READY = "is not ready to ship"
 
+def release_answer(
+    name: str,
+    ids: Collection[str],
+    compiler: str,
+    records: Sequence[VerdictRecord],
+    missing: int = 0,
+) -> str:
+    """The sentence about the release ``name``, from the records of a run.
 
-@dataclass(frozen=True)
-class JudgedRelease:
-    """A release by ``name``, and the ids that its checks carry in brackets: its own, and those of
-    its caches' audits. ``compiler`` is what compiled it in words, empty where nothing did."""
-
-    name: str
-    ids: frozenset[str]
-    compiler: str = ""
-
-    def answer(self, records: Sequence[VerdictRecord], missing: int = 0) -> str:
-        """The sentence, from the run's records; ``missing`` checks gave no verdict."""
-        mine = [each for each in records if self._is_mine(each)]
-        verdicts = _by_rule(mine)
-        compiled = any(each.evidence["compiles"] for each in mine)
-        return f"Release {self.name} {_state(verdicts, self._means(compiled), missing)}"
-
-    def _is_mine(self, record: VerdictRecord) -> bool:
-        return record.check.partition("[")[2].removesuffix("]") in self.ids
-
-    def _means(self, compiled: bool) -> str:
-        if not compiled or not self.compiler:
-            return "nothing was compiled, so only settings and files were looked at"
-        return f"compiled with {self.compiler}"
-
-
-def _by_rule(records: Sequence[VerdictRecord]) -> dict[str, Verdict]:
-    """The worst verdict of each rule."""
-    found: dict[str, Verdict] = {}
-    for record in sorted(records, key=lambda each: -WORST_FIRST.index(each.verdict)):
-        found[record.rule] = record.verdict
-    return found
-
-
-def _state(verdicts: dict[str, Verdict], means: str, missing: int) -> str:
-    broken = _of(verdicts, Verdict.FAIL)
-    undecided = _of(verdicts, Verdict.UNDECIDED)
-    advice = _of(verdicts, Verdict.WARN)
-    kept = _of(verdicts, Verdict.PASS)
-    if broken:
-        return f"{_NOT_READY}: {count(len(broken), 'rule')} broken ({_names(broken)}); {means}."
-    if undecided:
-        rules = f"{count(len(undecided), 'rule')} undecided ({_names(undecided)})"
-        return f"{_NOT_READY}: {rules}; {means}."
+    ``ids`` are what the release's checks have in brackets: its own id, and the directories of its
+    caches. ``compiler`` describes what compiled it, empty if nothing did; ``missing`` checks of the
+    run gave no verdict.
+    """
+    own = [each for each in records if each.check.partition("[")[2].removesuffix("]") in ids]
+    compiled = compiler and any(each.evidence["compiles"] for each in own)
+    means = (
+        f"compiled with {compiler}"
+        if compiled
+        else "nothing was compiled, so only settings and files were looked at"
+    )
+    worst: dict[str, Verdict] = {}
+    for record in sorted(own, key=lambda each: -WORST_FIRST.index(each.verdict)):
+        worst[record.rule] = record.verdict
+    rules = {verdict: [rule for rule in worst if worst[rule] is verdict] for verdict in Verdict}
+    not_ready = f"Release {name} is not ready to ship"
+    for verdict, what in ((Verdict.FAIL, "broken"), (Verdict.UNDECIDED, "undecided")):
+        if found := rules[verdict]:
+            return f"{not_ready}: {count(len(found), 'rule')} {what} ({_names(found)}); {means}."
     if missing:
-        return f"{_NOT_READY}: the run ended before {count(missing, 'check')} had a verdict."
-    known = _of(verdicts, Verdict.KNOWN_DEVIATION)
-    if not (kept or advice or known):
-        return f"{_NOT_READY}: no rule was judged; {means}."
-    apart = [
-        f"{len(rules)} {what} ({_names(rules)})"
-        for rules, what in (
-            (known, "broken as a list of known deviations says"),
-            (advice, "recommended only and not followed"),
-        )
-        if rules
-    ]
-    if not apart:
-        rules = "the 1 rule that was" if len(kept) == 1 else f"all {len(kept)} rules that were"
-        return f"keeps {rules} judged; {means}."
-    return f"keeps {count(len(kept), 'rule')}; {'; '.join(apart)}; {means}."
-
-
-def _of(verdicts: dict[str, Verdict], wanted: Verdict) -> list[str]:
-    return [rule for rule, verdict in verdicts.items() if verdict is wanted]
+        return f"{not_ready}: the run ended before {count(missing, 'check')} had a verdict."
+    kept, known, warned = (
+        rules[verdict] for verdict in (Verdict.PASS, Verdict.KNOWN_DEVIATION, Verdict.WARN)
+    )
+    if not (kept or known or warned):
+        return f"{not_ready}: no rule was judged; {means}."
+    exceptions = []
+    if known:
+        exceptions.append(f"{len(known)} broken, but listed as known deviations ({_names(known)})")
+    if warned:
+        exceptions.append(f"{len(warned)} recommended only and not followed ({_names(warned)})")
+    if exceptions:
+        kept_rules = count(len(kept), "rule")
+        return f"Release {name} keeps {kept_rules}; {'; '.join(exceptions)}; {means}."
+    judged = "the 1 rule that was" if len(kept) == 1 else f"all {len(kept)} rules that were"
+    return f"Release {name} keeps {judged} judged; {means}."
 
 
 def _names(rules: Sequence[str], shown: int = 2) -> str:

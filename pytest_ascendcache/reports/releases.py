@@ -1,7 +1,7 @@
-"""Releases of one toolchain side by side in one table, from a JSON report of each.
+"""Releases of one toolchain side by side, as a Markdown table made from a JSON report of each.
 
-Run by ``ci/verify-mindspore``: a row a rule, a column a release, and below it every check that
-one release answers otherwise than another. The order is that of harm.
+Called by ``ci/verify-mindspore``. The table has a row for each rule and a column for each release,
+the worst harm first; below it is every check with different results in two releases.
 """
 
 from __future__ import annotations
@@ -11,78 +11,67 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.reports.comparison import ABSENT, Row, compare
+from pytest_ascendcache.reports.comparison import ABSENT, aligned, compare
 from pytest_ascendcache.reports.files import Document, read_report
 from pytest_ascendcache.reports.findings import plain
-from pytest_ascendcache.reports.records import beneath
+from pytest_ascendcache.reports.records import beneath, harm_rank
 
 
 def table(reports: Sequence[Document]) -> str:
-    """The table and what differs, as Markdown that reads well on a terminal too.
+    """The table and the checks that differ, as Markdown that is readable on a terminal too.
 
     Raises:
-        ValueError: where a toolchain has not one report of each release.
+        ValueError: where a toolchain lacks the report of a release.
     """
     toolchains: dict[str, dict[str, Document]] = {}
     for report in reports:
         tool = report["toolchain"]
         toolchains.setdefault(tool["name"], {})[tool["version"]] = report
     releases = list(dict.fromkeys(each["toolchain"]["version"] for each in reports))
-    for name, found in toolchains.items():
-        if missing := [each for each in releases if each not in found]:
+    for name, by_release in toolchains.items():
+        if missing := [each for each in releases if each not in by_release]:
             raise ValueError(f"there is no report of {name} {missing[0]}; give one of each release")
     rows: list[tuple[int, list[str]]] = []
-    for name, found in toolchains.items():
-        given = [(Path(release), found[release]) for release in releases]
-        for row in (row for kind in compare(given).groups.values() for row in kind):
-            told = [cell.told(Language.ENGLISH) for cell in row.cells]
-            rows.append((_rank(row), [name, row.rule, *told]))
+    for name, by_release in toolchains.items():
+        files = [(Path(release), by_release[release]) for release in releases]
+        for row in (row for kind in compare(files).groups.values() for row in kind):
+            cells = [cell.label(Language.ENGLISH) for cell in row.cells]
+            rank = min(harm_rank(cell.harm) for cell in row.cells)
+            rows.append((rank, [name, row.rule, *cells]))
     rows.sort(key=lambda each: each[0])
-    lines = _markdown(["toolchain", "rule", *releases], [row for _, row in rows])
-    lines += ["", "## What one release answers otherwise than another", ""]
+    head, *body = aligned([["toolchain", "rule", *releases], *(row for _, row in rows)], " | ")
+    rule = " | ".join("-" * len(cell) for cell in head.split(" | "))
+    lines = [f"| {line} |" for line in (head, rule, *body)]
+    lines += ["", "## Checks with different results in two releases", ""]
     differing = [
-        line for name, found in toolchains.items() for line in _differing(name, found, releases)
+        line
+        for name, by_release in toolchains.items()
+        for line in _differing(name, by_release, releases)
     ]
     return "\n".join([*lines, *(differing or ["Nothing."])]) + "\n"
 
 
-def _rank(row: Row) -> int:
-    harms = [Harm(cell.harm).rank for cell in row.cells if cell.harm]
-    return min(harms, default=len(Harm))
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest cell."""
-    every = [list(head), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        return f"| {' | '.join(padded)} |"
-
-    return [line(every[0]), line(["-" * width for width in widths]), *map(line, every[1:])]
-
-
-def _differing(name: str, found: Mapping[str, Document], releases: Sequence[str]) -> Iterable[str]:
-    """Checks whose verdict or harm is not the same in each release."""
+def _differing(
+    name: str, by_release: Mapping[str, Document], releases: Sequence[str]
+) -> Iterable[str]:
+    """Checks whose verdict or harm differs between releases."""
     checks: dict[str, dict[str, Mapping[str, Any]]] = {}
     for release in releases:
-        for check in found[release]["checks"]:
+        for check in by_release[release]["checks"]:
             checks.setdefault(check["check"], {})[release] = check
     for check, each in checks.items():
-        told = {release: _told(each.get(release)) for release in releases}
-        if len(set(told.values())) == 1:
+        results = {release: _result(each.get(release)) for release in releases}
+        if len(set(results.values())) == 1:
             continue
         yield f"* `{check.rpartition('::')[2]}` ({name})"
         for release in releases:
-            said = plain(each[release]["message"]) if release in each else ""
-            yield f"  * {release}: {told[release]}{f'; {said}' if said else ''}"
+            message = plain(each[release]["message"]) if release in each else ""
+            yield f"  * {release}: {results[release]}{f'; {message}' if message else ''}"
 
 
-def _told(check: Mapping[str, Any] | None) -> str:
+def _result(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ABSENT
     harm = check.get("harm")
@@ -97,20 +86,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     parser.add_argument("--output", type=Path, metavar="FILE.md", required=True)
     parser.add_argument("--title", required=True, help="what was judged")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        told = table([read_report(path) for path in given.reports])
+        page = table([read_report(path) for path in options.reports])
     except ValueError as error:
         parser.error(str(error))
-    print(told, end="")
+    print(page, end="")
     head = (
-        f"# {given.title}: releases side by side\n\n"
-        "Written by `ci/verify-mindspore RELEASE RELEASE...`; do not edit. A cell is what the\n"
-        "checks of a rule say of a release, and the worst harm one of them saw, whatever a list\n"
-        "knows beforehand. What does most harm comes first.\n\n"
+        f"# {options.title}: releases side by side\n\n"
+        "Written by `ci/verify-mindspore RELEASE RELEASE...`; do not edit. A cell counts the\n"
+        "verdicts of a rule's checks for a release, regardless of known deviations, and names the\n"
+        "worst harm that one of them observed. The worst harm comes first.\n\n"
     )
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    write_output(given.output, head + told)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    write_output(options.output, head + page)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the deciding process of a check was asked for, read from its command line."""
+"""The request of a check's deciding process, read from its command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAMILIES = {
     "precision_file": "implementation mode",
     "limits": "limits",
 }
-"""Options, variables and factors that act together, and the words for them."""
+"""The kind of each option, environment variable and factor of combinations."""
 
 _PLACES = {"--singleop", "--output", "--soc_version", "--op_compiler_cache_dir", "--framework"}
 _MODE = "--op_compiler_cache_mode"
@@ -36,22 +36,22 @@ _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 
 @dataclass(frozen=True)
 class Request:
-    """Cache mode and other options of one process, as a reader would say them."""
+    """Cache mode and other options of one process; as text, the way a reader would name them."""
 
     mode: str
     options: Mapping[str, str]
 
     @property
     def families(self) -> frozenset[str]:
-        """What kinds of options it has."""
+        """The kinds of its options."""
         return frozenset(FAMILIES.get(each, each) for each in self.options)
 
     def __str__(self) -> str:
-        given = [
+        options = [
             name if name in _FILES or not value else f"{name}={value}"
             for name, value in self.options.items()
         ]
-        return " ".join([self.mode or "no cache mode", *given])
+        return " ".join([self.mode or "no cache mode", *options])
 
 
 @lru_cache(maxsize=1024)
@@ -61,20 +61,20 @@ def request_of(command: str) -> Request:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not (name.startswith("--") or _ASSIGNMENT.match(word)):
             continue
         if name in _PLACES or (name not in FAMILIES and not name.startswith("--op")):
             continue
-        found[name] = value
-    mode = found.pop(_MODE, "")
-    return Request(mode, found)
+        options[name] = value
+    mode = options.pop(_MODE, "")
+    return Request(mode, options)
 
 
 def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
-    """The request whose outcome was wrong, and the one before it that stored what it found."""
+    """The request with the wrong outcome, and the request before it, whose entry it met."""
     steps: Sequence[Mapping[str, Any]] = check["evidence"].get("steps") or ()
     steps = [each for each in steps if _asks_a_cache(each["command"])]
     if not steps:
@@ -93,7 +93,7 @@ def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
 
 
 def _asks_a_cache(command: str) -> bool:
-    """Whether it is a compile, and none into an empty cache to compare with."""
+    """Whether a command compiles with a cache, except an empty one for comparison."""
     return _FRESH.search(command) is None and (_MODE in command or "--singleop" in command)
 
 

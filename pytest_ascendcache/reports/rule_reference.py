@@ -1,14 +1,10 @@
-"""The rule reference, made from the rule files: ``docs/rules.md``."""
+"""The rule reference ``docs/rules.md``, made from the rule files by ``ci/docs``."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
-from pathlib import Path
 
 from pytest_ascendcache.contract import Rule, load_rules
-from pytest_ascendcache.files import write_output
 
 _HEAD = """\
 # Rules
@@ -31,36 +27,13 @@ def rule_reference() -> str:
 
 def _rule(rule: Rule) -> str:
     needs = ", ".join(sorted(each.value for each in rule.capabilities))
+    # The source is a link if the document is public.
+    source = f"[{rule.source}]({rule.source.address})" if rule.source.address else str(rule.source)
     lines = [
         f"\n### {rule.id}\n",
         f"**{rule.level.value}** · {rule.title_en} · {rule.title_zh}\n",
         f"{rule.statement}\n",
         f"{rule.statement_zh}\n",
-        f"Source: {_source(rule)}." + (f" Needs: {needs}." if needs else ""),
+        f"Source: {source}." + (f" Needs: {needs}." if needs else ""),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _source(rule: Rule) -> str:
-    """Document and section, as a link where the document is public."""
-    source = rule.source
-    return f"[{source}]({source.address})" if source.address else str(source)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the reference to a file."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_ascendcache.reports.rule_reference",
-        description="Writes the rule reference from the rule files.",
-    )
-    parser.add_argument("file", type=Path, help="where it goes, such as docs/rules.md")
-    place = parser.parse_args(arguments).file
-    try:
-        write_output(place, rule_reference())
-    except OSError as error:
-        parser.error(f"{place} cannot be written: {error.strerror}.")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What changes between editions of the documents, as text and as the page ``docs/upgrading.md``."""
+"""Changes between editions of the documents, for the terminal and as ``docs/upgrading.md``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.words.layout import wrapped
 
 
 def upgrade_page(language: Language) -> str:
-    """Every step from one edition to the next, and the pages that were read, as Markdown."""
+    """Every step from one edition to the next, and the pages behind the rules, as Markdown."""
     parts = [f"# {text('u_title', language)}\n\n{text('u_intro', language)}\n"]
     for product in DEFAULT_NAMES:
         family = editions_of(product)
@@ -29,42 +29,42 @@ def upgrade_page(language: Language) -> str:
 
 
 def compared(before: Edition, after: Edition, language: Language) -> list[str]:
-    """The lines of a terminal that compare two editions."""
-    found = changes(before, after)
+    """The comparison of two editions, as lines for the terminal."""
+    differences = changes(before, after)
     lines = [text("u_from_to", language, before=before, after=after)]
-    for change in found:
+    for change in differences:
         kind = text(f"u_{change.kind.value}", language)
         lines.append(f"{change.after.id}  [{kind}]")
-        lines += wrapped(_says(change, before, after, language), 4)
+        lines += wrapped(_promise(change, before, after, language), 4)
         lines += wrapped(f"[{_promising(change).source}]", 4)
         if address := _promising(change).source.address:
             lines.append(f"    {address}")
-    if not found:
+    if not differences:
         lines += wrapped(text("u_same", language), 4)
     if todo := _todo(before, after, language):
         lines.append(text("u_todo", language))
         lines += [line for each in todo for line in wrapped(f"- {each}", 4)]
-    return [*lines, _count(found, language)]
+    return [*lines, _count(differences, language)]
 
 
 def _step(before: Edition, after: Edition, language: Language) -> Iterator[str]:
-    found = changes(before, after)
-    if not found:
+    differences = changes(before, after)
+    if not differences:
         yield f"\n{text('u_same', language)}\n"
-    for change in found:
+    for change in differences:
         kind = text(f"u_{change.kind.value}", language)
         source = _promising(change).source
         document = _document(_promising(change), language)
         link = f"[{document}]({source.address})" if source.address else document
-        said = _says(change, before, after, language)
-        marked = f"（{kind}）{said}" if language is Language.CHINESE else f" ({kind}) {said} "
+        promise = _promise(change, before, after, language)
+        marked = f"（{kind}）{promise}" if language is Language.CHINESE else f" ({kind}) {promise} "
         yield f"\n* **{change.after.id}**{marked}{link}\n"
     if todo := _todo(before, after, language):
         yield f"\n{text('u_todo', language)}\n\n" + "".join(f"* {each}\n" for each in todo)
 
 
-def _says(change: Change, before: Edition, after: Edition, language: Language) -> str:
-    """What both editions say, the promise alone where only one makes it."""
+def _promise(change: Change, before: Edition, after: Edition, language: Language) -> str:
+    """The promise of both editions, or of the only one that makes it."""
     if change.kind in (Kind.NEW, Kind.UNREAD):
         return _statement(change.after, language)
     if change.kind is Kind.GONE:
@@ -125,6 +125,6 @@ def _pages(language: Language) -> Iterator[str]:
         yield f"| {link} | {titles[page.edition]} | {page.date} | {seen} |\n"
 
 
-def _count(found: list[Change], language: Language) -> str:
-    counts = Counter(change.kind for change in found)
+def _count(differences: list[Change], language: Language) -> str:
+    counts = Counter(change.kind for change in differences)
     return text("u_count", language, **{kind.value: counts[kind] for kind in Kind})

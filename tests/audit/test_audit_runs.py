@@ -141,8 +141,8 @@ def test_tests_that_happen_to_be_around_are_not_run(audited: Audited) -> None:
     ("arguments", "message"),
     [
         (["--ascend-audit={tmp}/nowhere"], "*--ascend-audit=*nowhere does not exist; name a *"),
-        (["--ascend-audit={tmp}/file"], "*--ascend-audit=*file is no directory; name a *"),
-        (["--ascend-audit={tmp}/empty"], "*--ascend-audit=*empty holds no cache that is known*"),
+        (["--ascend-audit={tmp}/file"], "*--ascend-audit=*file is not a directory; name a *"),
+        (["--ascend-audit={tmp}/empty"], "*--ascend-audit=*empty holds no known cache*"),
         (["--ascend-audit-fix=plan.sh"], "*--ascend-audit-fix=*plan.sh needs a directory*"),
         (
             ["--ascend-audit={tmp}/atc_data", "--ascend-audit-fix={tmp}/atc_data/plan.sh"],

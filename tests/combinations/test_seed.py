@@ -56,7 +56,7 @@ def test_a_run_says_which_seed_was_its_own_and_how_to_repeat_it(pytester: pytest
         told[words] = result.stdout.str()
     assert "--ascend-seed" not in told[()]
     said = told["--ascend-seed=41",]
-    assert "What is generated is that of seed 41; --ascend-seed=41 repeats it." in said
+    assert "Generated input comes from seed 41; --ascend-seed=41 repeats it." in said
     assert "that of seed" not in told["--ascend-seed=0",]
     repeat = next(line for line in said.splitlines() if line.startswith("repeat "))
     assert "--ascend-seed=41" in repeat

@@ -270,5 +270,5 @@ def test_a_comparison_in_lines() -> None:
     lines = compared(named("6.0"), named("7.0"), Language.ENGLISH)
     assert lines[0] == "From CANN 6.0 to CANN 7.0"
     assert "aging/creates-ini  [new]" in lines
-    assert "impl-mode/for-all  [not read in the former release]" in lines
-    assert lines[-1] == "3 new, 0 gone, 3 different, 12 not read in the former release"
+    assert "impl-mode/for-all  [not read for the release before]" in lines
+    assert lines[-1] == "3 new, 0 gone, 3 different, 12 not read for the release before"

@@ -283,7 +283,9 @@ def test_a_script_of_ones_own_is_not_replaced_by_a_plan(pytester: pytest.Pyteste
     plan.write_text("#!/bin/sh\nmake\n")
     result = pytester.runpytest_subprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --ascend-audit-fix=*plan.sh exists and is no removal *"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --ascend-audit-fix=*plan.sh exists and is not a removal *"]
+    )
     assert plan.read_text() == "#!/bin/sh\nmake\n"
     plan.unlink()
     for _ in range(2):  # a newer plan replaces the older one
@@ -314,7 +316,7 @@ def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str,
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (said,) = [line for line in result.errlines if line]
     assert said.startswith(f"ERROR: {option}")
-    assert "not a regular file" in said or "is no file" in said
+    assert "not a regular file" in said or "is not a file" in said
 
 
 COMMANDS = {

@@ -22,8 +22,7 @@ from pytest_ascendcache.language import (
     texts,
     translated,
 )
-from pytest_ascendcache.plugin.options.option import Group
-from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.plugin.options.table import OPTIONS, TABLE
 from pytest_ascendcache.stress import (
     Compile,
     Disturbance,
@@ -143,7 +142,7 @@ def _found() -> Iterator[str]:
 
 def _helps() -> Iterator[str]:
     """The help texts of the options and their headings."""
-    yield from (group.value for group in Group)
+    yield from TABLE
     yield from (option.help for option in OPTIONS.values())
 
 

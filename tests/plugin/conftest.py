@@ -1,4 +1,4 @@
-"""What tests of the plugin share."""
+"""Fixtures that tests of the plugin share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--ascend-budget``: as many checks as fit, the most telling first; what is left out is said."""
+"""``--ascend-budget``: as many checks as fit, and a report of what is left out."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_the_end_says_what_was_left_out(
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "*a selection of checks (--ascend-budget=20runs), not the suite",
-            "--ascend-budget=20runs: * of * checks were run; they notice at least * of * known "
+            "*a selection of checks (--ascend-budget=20runs), not the whole suite",
+            "--ascend-budget=20runs: * of * checks were run; they catch at least * of * known "
             "defects (*%)",
             "not judged at all: 1 rule: cache-mode/parallel-force",
         ]
@@ -111,7 +111,7 @@ def test_what_a_baseline_leaves_unsettled_is_put_first(
         *SUITE,
     )
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["put first because of the baseline: 1 check"])
+    result.stdout.fnmatch_lines(["run first because of the baseline: 1 check"])
     found = json.loads((pytester.path / "report.json").read_text())
     assert found["selection"]["put_first"] == [other.removeprefix(SUITE_NODES)]
     checks = [each["check"] for each in found["checks"]]
@@ -147,7 +147,7 @@ def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester, atc:
     rule = "--ascend-rule=aging/bad-values"
     result = pytester.runpytest_subprocess(*arguments, rule, *SUITE)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["Not decided: a budget left out * checks of the suite."])
+    result.stdout.fnmatch_lines(["Not decided: the budget left out * checks of the suite."])
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_part_that_passes_decides_nothing(
     arguments = (f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json")
     result = pytester.runpytest_subprocess("--ascend-cache", *arguments, *part)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["Not decided: only a part of the suite was run, * check*."])
+    result.stdout.fnmatch_lines(["Not decided: only part of the suite was run, * check*."])
     assert json.loads((pytester.path / "report.json").read_text())["is_part"] is True
 
 
@@ -219,7 +219,7 @@ def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pyte
 
 
 def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
-    # Its clock goes a hundred times as fast, so that a run takes seconds on any machine.
+    # A clock that runs a hundred times as fast makes a run take seconds on any machine.
     pytester.makepyfile(
         hurried="""
         import time
@@ -233,4 +233,4 @@ def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
     given = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
     result = pytester.runpytest_subprocess(*given, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so that no check fits; *"])
+    result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so no check fits; *"])

@@ -17,7 +17,7 @@ DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
 
 
 def _atc(directory: Path, toolkit: str, opp: str) -> Path:
-    """A program that only fails, in an installation that says it is of these releases."""
+    """A program that only fails, in an installation whose version files name these releases."""
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
     (directory / "toolkit/bin/atc").chmod(0o755)
     for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):
@@ -52,9 +52,9 @@ def test_header_totals_and_report_say_the_edition(
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         [
-            f"ascendcache: by the documents of CANN {cann}, {others}",
+            f"ascendcache: judged by the documents of CANN {cann}, {others}",
             "1 rule: 1 pass, *",
-            f"by the documents of CANN {cann}",
+            f"judged by the documents of CANN {cann}",
         ]
     )
     document = json.loads((suite.path / "report.json").read_text())
@@ -119,8 +119,8 @@ def test_the_version_chooses_and_the_option_overrides(
     [
         (
             "en",
-            "the toolchain is of CANN 8.0 and judged by CANN 6.0: what documents promise since "
-            "then is not judged",
+            "the toolchain is of CANN 8.0 and judged by CANN 6.0: later promises of the "
+            "documents are not judged",
         ),
         ("zh", "工具链属于 CANN 8.0，而以 CANN 6.0 判定：此后版本的承诺没有判定"),
     ],
@@ -185,7 +185,7 @@ def test_two_editions_are_compared_rule_by_rule(suite: pytest.Pytester) -> None:
             "From CANN 7.0 to CANN 8.0",
             "cache-mode/directory-precedence  [[]different]",
             "    https://www.hiascend.com/*",
-            "aging/minus-one  [[]not read in the former release]",
+            "aging/minus-one  [[]not read for the release before]",
             "With an existing cache:",
             "    - Rename the keys in op_cache.ini from ascend_max_op_cache_size,*",
         ]

@@ -1,4 +1,4 @@
-"""What a run is said to take before it begins."""
+"""The estimate of a run's duration, printed before the first check."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cases_of(life: Any) -> list[str]:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table of costs, and every check of it needs nothing special."""
+    """A table of costs for checks that need no capability."""
     found: dict[str, Any] = {
         f"{PLAIN}short": 2.0,
         f"{PLAIN}long": 50.0,
@@ -51,7 +51,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
-def told(
+def line_of(
     checks: list[str],
     workers: int = 1,
     control: PositiveControl | None = None,
@@ -67,7 +67,7 @@ def told(
             toolchain=toolchain,
             stress=stress or StressSettings(),
             deviations=deviations,
-            reports=SimpleNamespace(baseline=baseline),
+            baseline=baseline,
         ),
         control=control or PositiveControl(seconds=1.0),
         sandbox=Path,
@@ -90,7 +90,7 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
     workers: int, used: float, said: str
 ) -> None:
     checks = [f"{PLAIN}long", *(f"{PLAIN}short[{number}]" for number in range(45))]
-    line = told(checks, workers, PositiveControl(seconds=1.0, used=used))
+    line = line_of(checks, workers, PositiveControl(seconds=1.0, used=used))
     assert line.endswith(said.removeprefix("*"))
 
 
@@ -98,12 +98,12 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
 @pytest.mark.parametrize(
     ("workers", "control", "strain", "seconds"),
     [
-        # A run computes 0.2 s and sleeps for 0.8 s; it took 1.4 s as it waited for processors too.
+        # A run computes for 0.2 s and sleeps for 0.8 s; waiting for processors, it took 1.4 s.
         (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
         (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 54 * 0.4 / 2),
-        # What it computes cannot be seen: then nothing says that it sleeps less than it takes.
+        # Its processor time is unknown, so all of its duration may be sleep.
         (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
-        # It does nothing but compute, and was lucky.
+        # It only computes, and was lucky to get a processor.
         (1, PositiveControl(seconds=0.6, used=0.5), 3.0, 50 * 0.5 * 3),
         (1, PositiveControl(seconds=0.6, used=0.5), 1.0, 50 * 0.6),
     ],
@@ -111,7 +111,7 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
 def test_what_other_processes_take_is_told_from_what_a_run_takes(
     workers: int, control: PositiveControl, strain: float, seconds: float
 ) -> None:
-    line = told([f"{PLAIN}long"], workers, control, strain=strain)
+    line = line_of([f"{PLAIN}long"], workers, control, strain=strain)
     busy = ", as busy as this machine is" if strain > 1 else ""
     how_many = f" with {workers} workers" if workers > 1 else ""
     assert line.endswith(f": about {module.duration(seconds)}{how_many}{busy}")
@@ -124,9 +124,9 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
         (1, 1.0, 0.0, 4 * 402 * 0.5),
         (1, 1.0, 0.15, 4 * 402 * 0.25),
         (1, 3.0, 0.15, 4 * 402 * 0.25 * 3),
-        # The shortest is right where a server works beside it.
+        # The shortest duration counts if a server worked at the same time.
         (1, 1.0, 0.7, 4 * 402 * 0.5),
-        # Every worker has a control of its own, and starts a server for it.
+        # Every worker starts a server and runs the positive control.
         (2, 1.0, 0.15, 4 * 402 * 0.25 + 2 * 1.7),
         (2, 3.0, 0.15, 4 * 402 * 0.25 * 3 + 2 * 1.7),
     ],
@@ -146,7 +146,7 @@ def test_the_reference_computes_all_of_its_time(
     )
     checks = [f"{PLAIN}dear[{number}]" for number in range(4 * workers)]
     control = PositiveControl(seconds=1.7)
-    line = told(checks, workers, control, strain=strain, toolchain="reference")
+    line = line_of(checks, workers, control, strain=strain, toolchain="reference")
     assert f": about {module.duration(seconds)}" in line
 
 
@@ -178,7 +178,7 @@ def test_a_server_says_what_it_used_and_its_children() -> None:
 def test_harm_of_checks_that_a_list_names_is_looked_for(entry: dict[str, Any], named: int) -> None:
     checks = [f"{PLAIN}long", f"{PLAIN}short[1]", f"{PLAIN}short[2]"]
     listed = Deviation(origin="", rule="", reason="", observed=(), **entry)
-    line = told(checks, deviations=(listed,))
+    line = line_of(checks, deviations=(listed,))
     assert line.startswith(f"about {54 + named * module.HARM:.0f} runs of atc")
 
 
@@ -191,7 +191,7 @@ def test_harm_of_what_was_broken_in_the_baseline_is_looked_for() -> None:
         for each, verdict in zip(checks, verdicts, strict=True)
     }
     baseline = Baseline(Path("earlier.json"), "atc 8.0", found, {}, {})
-    line = told(checks, baseline=baseline)
+    line = line_of(checks, baseline=baseline)
     assert line.startswith(f"about {54 + 2 * module.HARM:.0f} runs of atc")
 
 
@@ -205,7 +205,7 @@ def test_a_time_is_rounded_by_a_few_percent(seconds: float, said: str) -> None:
 
 @WITH_TABLE
 def test_what_checks_do_beside_their_runs_counts() -> None:
-    line = told([f"{PLAIN}dear"])
+    line = line_of([f"{PLAIN}dear"])
     assert line.startswith("about 2 runs of atc")
     assert line.endswith(f"about {2 + 400 * module.SHORT:.0f} s")
 
@@ -241,7 +241,7 @@ def test_all_cases_of_a_life_cost_what_is_on_record() -> None:
     ],
 )
 def test_stress_takes_what_is_asked_for(asked: StressSettings, seconds: float) -> None:
-    line = told([STRESS], 4, PositiveControl(seconds=0.25), asked)
+    line = line_of([STRESS], 4, PositiveControl(seconds=0.25), asked)
     assert line.endswith(f"about {module.duration(seconds)} with 4 workers")
 
 
@@ -253,11 +253,11 @@ def test_seconds_that_are_asked_for_do_not_grow_on_a_busy_machine(
     control = PositiveControl(seconds=0.25, used=0.25)
     monkeypatch.setattr(module, "positive_control", lambda *_: control)
     asked = StressSettings(seconds=60.0, operators=2)
-    line = told([STRESS], 1, control, asked, strain=5.0, toolchain=toolchain)
+    line = line_of([STRESS], 1, control, asked, strain=5.0, toolchain=toolchain)
     assert f": about {module.duration(60 + 24 * 0.25 * 5)}, as busy" in line
 
 
 @WITH_TABLE
 def test_nothing_is_said_of_what_does_not_apply() -> None:
-    assert told([]) == ""
-    assert told([f"{PLAIN}short"], control=PositiveControl(compiles=False)) == ""
+    assert line_of([]) == ""
+    assert line_of([f"{PLAIN}short"], control=PositiveControl(compiles=False)) == ""

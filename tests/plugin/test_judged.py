@@ -1,4 +1,4 @@
-"""Green means judged: which toolchain, that it was run, and what a failed control leaves open."""
+"""A green run has judged something: which toolchain, that it ran, and what stays undecided."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
         result = suite.runpytest_subprocess(asked)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         (said,) = [line for line in result.errlines if line]
-        assert said.startswith("ERROR: a real toolchain is in sight, ")
+        assert said.startswith("ERROR: this machine has a real toolchain, ")
         assert f"add {named} to judge it, or --ascend-toolchain=reference" in said
     suite.runpytest_subprocess(RULE, "--ascend-toolchain=reference").assert_outcomes(
         passed=3,
@@ -68,7 +68,7 @@ def test_a_users_own_test_is_not_given_the_reference_beside_a_real_toolchain(
     suite.makepyfile("def test_mine(ascend_toolchain): pass")
     result = suite.runpytest_subprocess()
     assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["*a real toolchain is in sight, *"])
+    result.stdout.fnmatch_lines(["*this machine has a real toolchain, *"])
 
 
 @pytest.mark.parametrize("options", [[], ["-q"], ["-n", "1"]], ids=str)
@@ -123,7 +123,7 @@ def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) ->
 
 
 def test_a_check_that_a_rule_leaves_out_is_one_item(suite: pytest.Pytester) -> None:
-    """To make all of its cases takes most of the time of a short run; those named are found."""
+    """Creating all cases would take most of a short run; cases that are named are still found."""
     module = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
     given = ("--ascend-cache", RULE, "--collect-only", "-q", "--pyargs")
     whole = suite.runpytest_subprocess(*given, module)
@@ -199,18 +199,18 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
         ]
     )
     checks = json.loads((suite.path / "r.json").read_text())["checks"]
-    # Networks have a positive control of their own.
+    # Networks have a separate positive control.
     own = {each["verdict"] for each in checks if "test_other_rooms" not in each["check"]}
     assert own == {"undecided"}
 
 
-# --- ends that nobody planned ---------------------------------------------------------------
+# --- interrupted and broken runs ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        ("a b", "contains ' ', which ATC does not take in paths"),
+        ("a b", "contains ' ', which ATC does not accept in paths"),
         ("file/t", "no temporary directory can be made in"),
     ],
 )
@@ -246,8 +246,7 @@ def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     result = suite.runpytest_subprocess(RULE, "-k", "test_default_stores_nothing")
     result.stdout.fnmatch_lines(
         [
-            "why      this machine keeps the check from being done: No space left on device "
-            "(/somewhere)",
+            "why      this machine prevents the check: No space left on device (/somewhere)",
         ]
     )
 
@@ -270,7 +269,7 @@ def test_nobody_is_blamed_on_a_full_disk(suite: pytest.Pytester) -> None:
         "--ascend-rule=cache-mode/enable-stores", "-k", "something_is_stored"
     )
     result.stdout.fnmatch_lines(
-        ["why      this machine keeps the check from being done: No space left on device (/*"]
+        ["why      this machine prevents the check: No space left on device (/*"]
     )
     result.stdout.fnmatch_lines(["2 checks: 0 pass, 1 fail, * 1 undecided"])
 
@@ -283,7 +282,7 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
         f"""
         import pytest, signal
 
-        # Where this test runs in the background, SIGINT is ignored.
+        # SIGINT is ignored if this test runs in the background.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @pytest.fixture(autouse=True)
@@ -304,7 +303,7 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
         run.send_signal(signal.SIGINT)
         output, errors = run.communicate(timeout=60)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
-    assert "INCOMPLETE: 3 more checks were selected and not run" in output
+    assert "INCOMPLETE: 3 more checks were selected, but did not run" in output
     assert NOT_CANN in output
     assert "INTERNALERROR" not in output + errors
 
@@ -319,7 +318,7 @@ def test_an_interrupt_ends_the_compiler_too(suite: pytest.Pytester) -> None:
         """
         import signal
 
-        # Where this test runs in the background, SIGINT is ignored.
+        # SIGINT is ignored if this test runs in the background.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         """
     )

@@ -1,4 +1,4 @@
-"""Looking around: ``--ascend-doctor``, ``--ascend-rules``, and the first selection of checks."""
+"""``--ascend-doctor``, ``--ascend-rules``, and the first selection of checks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_a_rule_that_is_alone_is_told_with_its_statement(suite: pytest.Pytester)
 def test_a_text_that_no_rule_has_is_corrected(suite: pytest.Pytester) -> None:
     result = suite.runpytest_subprocess("--ascend-rules=upgrade-stmap")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*no rule has this in it; did you mean 'robust/upgrade-stamp'?"])
+    result.stderr.fnmatch_lines(
+        ["*no rule contains this text; did you mean 'robust/upgrade-stamp'?"]
+    )
 
 
 def test_without_a_toolkit_the_doctor_says_what_is_missing(suite: pytest.Pytester) -> None:
@@ -66,7 +68,7 @@ def test_without_a_toolkit_the_doctor_says_what_is_missing(suite: pytest.Pyteste
     assert all(columns(line) <= 80 for line in result.outlines)
     result.stdout.fnmatch_lines(
         [
-            "toolchains in sight",
+            "toolchains found",
             "  ok        reference *",
             "  missing   atc: neither on PATH nor *",
             "*without one only the reference is judged*",

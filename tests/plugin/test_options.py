@@ -1,4 +1,4 @@
-"""The table of options as users meet it: values that are refused, ini keys, what is implied."""
+"""The table of options as users see it: refused values, ini keys, implied options."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.plugin.options.option import Access, Group
-from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.table import OPTIONS, TABLE
 
 VALUED = [option for option in OPTIONS.values() if option.kind is not None]
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory with one test of its own and a small cache."""
+    """A directory with one user's test and a small cache."""
     pytester.makepyfile(test_mine="def test_mine(): pass")
     entry = pytester.path / "cache/kernel_cache/Ascend910B1" / f"te_exp_{'0' * 64}.json"
     entry.parent.mkdir(parents=True)
@@ -24,7 +24,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def left(pytester: pytest.Pytester) -> list[str]:
-    """What is in the directory, but for what pytester itself keeps there."""
+    """The files in the directory, except pytester's own."""
     own = ("stdout", "stderr", "runpytest-")
     return sorted(
         each.relative_to(pytester.path).as_posix()
@@ -34,7 +34,7 @@ def left(pytester: pytest.Pytester) -> list[str]:
 
 
 def refused(pytester: pytest.Pytester, *arguments: str) -> str:
-    """The one sentence of a usage error; the run has left nothing behind."""
+    """The only sentence of a usage error, after a run that left no files behind."""
     before = left(pytester)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
@@ -135,7 +135,7 @@ def test_a_toolchain_that_does_not_exist_is_an_error_beside_ones_own_tests_too(
 
 
 def collected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    """The first parts of what is collected: ``test_mine.py``, ``pytest_ascendcache``."""
+    """The first part of each collected path: ``test_mine.py``, ``pytest_ascendcache``."""
     result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
     assert result.ret == 0, result.stdout.str() + result.stderr.str()
     return {line.partition("/")[0].partition("::")[0] for line in result.outlines if "::" in line}
@@ -170,7 +170,7 @@ def test_a_project_fixes_options_in_its_ini_file(project: pytest.Pytester) -> No
     os.chdir(project.path / "tools")
     assert refused(project, "--ascend-cache").startswith(wanted)
     os.chdir(project.path)
-    # What is typed comes first, also where it is another way to name a toolchain.
+    # The command line takes precedence, also with another option that names a toolchain.
     assert collected(project, "--ascend-toolchain=reference") > {"pytest_ascendcache"}
 
 
@@ -197,7 +197,7 @@ def test_a_repeat_line_has_what_the_ini_file_says(project: pytest.Pytester) -> N
 def test_help_has_the_options_in_groups(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--help")
     text = result.stdout.str()
-    assert text.count("Ascend operator compile caches: ") == len(Group)
+    assert text.count("Ascend operator compile caches: ") == len(TABLE)
     assert [name for name in OPTIONS if name not in text] == []
     assert "ascend_toolchain" in text
 

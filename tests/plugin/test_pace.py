@@ -1,4 +1,4 @@
-"""The end of a run says what bounded it."""
+"""The end of a run says what limited its speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paced(
     checks: dict[str, tuple[str, float]],
     machine: float = 0.2,
 ) -> Pace:
-    """A run of so many seconds, of ``checks`` with their worker and what they took."""
+    """A run of this many seconds, with ``checks``: their workers and durations."""
     clock = iter((100.0, 100.0 + seconds))
     ticks = iter(((1000.0, 100.0), (2000.0, 100.0 + 1000.0 * machine)))
     monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -48,7 +48,7 @@ def paced(
         (40.0, 39.0, 0.2, "the longest check"),
         (40.0, 39.0, 0.95, "the processors of this machine"),
         (101.0, 20.0, 0.2, "the number of workers (2)"),
-        (180.0, 20.0, 0.2, "the last checks, for which other workers waited"),
+        (180.0, 20.0, 0.2, "the last checks, while other workers were idle"),
     ],
 )
 def test_what_bounded_a_run_is_told(
@@ -57,7 +57,7 @@ def test_what_bounded_a_run_is_told(
     others = {f"test_{n}": (f"gw{n % 2}", 10.0) for n in range(18)} if seconds > 100 else {}
     found = paced(monkeypatch, 2, seconds, {LONGEST: ("gw0", longest), **others}, machine)
     line = found.line()
-    assert line.startswith(f"bounded by {said}: in {seconds:.0f} s workers were busy for ")
+    assert line.startswith(f"limited by {said}: in {seconds:.0f} s workers were busy for ")
     assert line.endswith(f"the longest check took {longest:.0f} s (test_long[a-b])")
     assert f"64 processors for {machine:.0%}" in line
     chinese = translated(line, Language.CHINESE)
@@ -67,7 +67,7 @@ def test_what_bounded_a_run_is_told(
 
 def test_one_process_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     found = paced(monkeypatch, 1, 40.0, {LONGEST: ("", 39.0)})
-    assert found.line().startswith("bounded by having one process: in 40 s ")
+    assert found.line().startswith("limited by its single process: in 40 s ")
 
 
 def test_short_runs_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

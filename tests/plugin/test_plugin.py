@@ -1,4 +1,4 @@
-"""The plugin as users meet it: another pytest, in an empty directory."""
+"""The plugin as users see it: another pytest, in an empty directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests; options are given by each test."""
+    """A directory without tests; each test passes its options."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     return pytester
 
@@ -60,8 +60,8 @@ def test_users_naming_conventions_do_not_hide_the_suite(suite: pytest.Pytester) 
 
 
 def test_header_summary_and_reports_of_one_run(suite: pytest.Pytester) -> None:
-    """The header names toolchain and file system; the summary has a line a rule and all six
-    verdicts; JSON and JUnit name rule, source and verdict."""
+    """The header names toolchain and file system; the summary has a line for each rule and all
+    six verdicts; JSON and JUnit name rule, source and verdict."""
     result = _run(suite, RULE, "--ascend-report=report.json", "--junitxml=junit.xml")
     assert result.ret == 0
     result.stdout.re_match_lines([r"ascendcache: reference \d.*, on \S+, \S+, \S*atime"])
@@ -218,7 +218,7 @@ def test_workers_give_the_same_verdicts(suite: pytest.Pytester) -> None:
 def test_stop_at_the_first_failure(suite: pytest.Pytester) -> None:
     result = _run(suite, RULE, "--ascend-defect=default-is-enable", "-x")
     result.stdout.fnmatch_lines(
-        ["1 check: 0 pass, 1 fail*", "INCOMPLETE: 2 more checks were selected and not run"]
+        ["1 check: 0 pass, 1 fail*", "INCOMPLETE: 2 more checks were selected, but did not run"]
     )
 
 
@@ -323,7 +323,7 @@ def test_a_toolchain_that_cannot_run_is_an_error_never_a_pass(
 def test_a_temporary_directory_atc_cannot_use(suite: pytest.Pytester) -> None:
     result = _run(suite, RULE, f"--basetemp={suite.path}/with space")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *contains ' ', which ATC does not take in paths; *."])
+    result.stderr.fnmatch_lines(["ERROR: *contains ' ', which ATC does not accept in paths; *."])
 
 
 def test_the_plugin_imports_nothing_heavy() -> None:

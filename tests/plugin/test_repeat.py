@@ -1,4 +1,4 @@
-"""``repeat`` lines: what is printed of a broken promise breaks it again when it is pasted."""
+"""``repeat`` lines: a pasted command finds the broken promise again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKEN = {
     "--ascend-defect=rank-is-always-0": ("ranks/directory",),
     "--ascend-defect=static-kernels-always-on": ("static-kernel/off-by-default",),
 }
-"""What breaks rules of every kind of check: plain, by cell, racing, of ranks, of packages."""
+"""Defects that break rules of every kind of check: plain, by cell, racing, ranks, packages."""
 
 CACHE_MODE = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
 
@@ -31,7 +31,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def _broken(report: Path) -> dict[str, dict[str, Any]]:
-    """What each check said that was neither kept nor beside the point, by check."""
+    """The records of checks that neither passed nor were not applicable, by check."""
     records = json.loads(report.read_text())["checks"]
     return {
         each["check"]: each for each in records if each["verdict"] not in ("pass", "not applicable")
@@ -48,7 +48,7 @@ def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
     chosen = [f"--ascend-rule={rule}" for rule in BROKEN[breaker]]
     suite.runpytest_subprocess("--ascend-cache", breaker, "--ascend-report=all.json", *chosen)
     broken = _broken(suite.path / "all.json")
-    # One of each rule: their checks differ in parameters only.
+    # One check of each rule: the others differ only in their parameters.
     lines = {record["rule"]: record for record in broken.values()}
     assert set(lines) == set(BROKEN[breaker])
     elsewhere = suite.mkdir("elsewhere")

@@ -1,4 +1,4 @@
-"""``--ascend-suite``: the core of the suite, unless all of it or a part is asked for."""
+"""``--ascend-suite``: the core of the suite, unless the options ask for all of it or a part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
 def collected(
     warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., set[str]]:
-    """What is collected with these options in an empty directory, found once for all tests."""
+    """The tests collected with these options in an empty directory, computed once."""
 
     @functools.cache
     def collected(*options: str) -> set[str]:
@@ -154,9 +154,9 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
     result.stdout.fnmatch_lines(
         [
             "ascendcache: the core of the suite; all of it: --ascend-suite=whole",
-            "the core of the suite: * of * checks, which notice * of * known defects; more types, "
-            "moments and surroundings: --ascend-suite=whole",
-            "Not decided: only a part of the suite was run, * check*.",
+            "the core of the suite: * of * checks, which catch * of * known defects; more data "
+            "types, moments and environments: --ascend-suite=whole",
+            "Not decided: only part of the suite was run, * check*.",
         ]
     )
     found = json.loads((pytester.path / "report.json").read_text())

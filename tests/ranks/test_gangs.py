@@ -347,10 +347,10 @@ def test_every_rank_is_in_the_report(tests: pytest.Pytester) -> None:
             "*Captured output of rank 3*",
             "I am 3",
             "rank 2: failed, was ended by signal 9",
-            "rank 2 was ended by signal 9; its last words: farewell",
+            "rank 2 was ended by signal 9; its last output: farewell",
             "*GangAborted: gang *::test_ends_early aborted: rank 3 ended without coming to this*",
             "*TypeError: rank 0 gathers {1, 2}, which JSON cannot carry*",
-            "rank 3 ended with exit status 70; its last words: *Exit: no more",
+            "rank 3 ended with exit status 70; its last output: *Exit: no more",
             "*GangError: gang *::test_keeper_is_killed: the process that watches its ranks was *",
         ]
     )

@@ -240,7 +240,7 @@ def test_ranks_that_skip_before_they_meet(tests: pytest.Pytester) -> None:
             "--dist=each cannot run the ranks of ",
             marks=pytest.mark.nightly,
         ),
-        (["-n", "2", "-k", "test_any", "test_bad.py"], "ascend_ranks(-1) is no number of ranks"),
+        (["-n", "2", "-k", "test_any", "test_bad.py"], "ascend_ranks(-1) is not a number of ranks"),
     ],
 )
 def test_what_cannot_run_is_a_usage_error_before_anything_does(

@@ -339,7 +339,7 @@ def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
             ],
             "*manifest *kernels.json of *release.toml and *again.toml are one file; name two.",
         ),
-        (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no cache *; name a *"),
+        (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no known cache; name a *"),
         (
             ["--ascend-release=inside.toml", "--ascend-manifest-update"],
             "*kernels.json of * would be written in *kernel_cache, which is audited and not *",

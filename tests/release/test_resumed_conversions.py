@@ -93,7 +93,7 @@ def test_conversions_are_kept_where_atc_can_work(pytester: pytest.Pytester) -> N
     (pytester.path / "taken.jsonl.conversions").touch()
     for journal, message in (
         ("my run.jsonl", "* conversions are kept in *, which contains ' ', and ATC does not *"),
-        ("taken.jsonl", "*taken.jsonl.conversions, which is no directory; name another file."),
+        ("taken.jsonl", "*taken.jsonl.conversions, which is not a directory; name another file."),
     ):
         result = pytester.runpytest_subprocess(
             "--ascend-release=release.toml", f"--ascend-resume={journal}"

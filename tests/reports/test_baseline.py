@@ -1,4 +1,4 @@
-"""``--ascend-baseline``: only what is new or fixed since an earlier report is news."""
+"""``--ascend-baseline``: what is new or fixed since an earlier report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_was_broken_before_does_not_fail_the_run(directory: pytest.Pytester
             "known deviation 3  cache-mode/default-is-disable *",
             "cache-mode/default-is-disable, 3 checks: as in the baseline",
             "*against the baseline then.json*",
-            "which is of reference with defect 'default-is-enable' 0.1.0*: */then.json",
+            "a report about reference with defect 'default-is-enable' 0.1.0*: */then.json",
             "as in the baseline: 3 checks of 1 rule",
             "nothing is new, nothing is fixed",
         ]
@@ -170,7 +170,7 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("no", "is no JSON; name a file that --ascend-report wrote."),
+        ("no", "is not JSON; name a file that --ascend-report wrote."),
         ('{"schema": 9}', "is a report of schema 9, and this version reads schema 2;*"),
         (
             '{"schema": 2, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',

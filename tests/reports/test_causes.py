@@ -1,4 +1,4 @@
-"""Broken checks by cause: what belongs together, what comes first, and the sentence told."""
+"""Causes of broken checks: which checks share one, which comes first, and its sentence."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ LIMITED = f"{PLAIN} ASCEND_MAX_OP_CACHE_SIZE=1"
 
 
 def test_a_rule_explains_those_that_rest_on_it() -> None:
-    """A file that is not where it has to be is not read there either."""
+    """Both checks find one misplaced file: it is missing where it belongs, so nothing reads it."""
     place = _broken("test_a.py::test_place", "aging/creates-ini", "no ini is there", "misplaced")
     hand = _broken("test_a.py::test_hand", "aging/ini-for-all-users", "it is not read", "lost-work")
     (cause,) = causes([hand, place])
@@ -229,7 +229,7 @@ def test_an_aging_that_went_wrong_is_told_with_its_arithmetic() -> None:
 def test_notation_is_no_sentence() -> None:
     message = "{'a', 'b'} == {'a'}\n  Extra items in the left set:\n  'b'"
     assert sentences(message) == []
-    assert reason(_broken("a", HEALS, message)) == "what was observed is not what had to be"
+    assert reason(_broken("a", HEALS, message)) == "what was observed is not what was expected"
 
 
 def test_a_request_is_its_mode_and_what_is_beside_it() -> None:

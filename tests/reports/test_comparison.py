@@ -1,4 +1,4 @@
-"""Several reports side by side."""
+"""``ascendcache-compare``: several reports side by side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _compare(directory: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
-    """A directory with ``good.json``, ``bad.json`` and ``part.json``, which has one rule less."""
+    """A directory with ``good.json``, ``bad.json``, and ``part.json``, which lacks a rule."""
     alike, other = record("s", "cache-mode/enable-stores"), record("a")
     files = {
         "good.json": report(alike, other),
@@ -53,25 +53,25 @@ def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -
         "                          A       B",
         "cache-mode/enable-reuses  pass 1  fail 1 (1 pass)",
         "",
-        "1 rule differs, 1 is alike",
+        "1 rule differs, 1 has the same result",
     ]
 
 
 def test_a_rule_that_a_report_lacks_is_no_difference(reports: Path) -> None:
     ended = _compare(reports, "good.json", "part.json")
     assert "cache-mode/enable-reuses  pass 1  not applicable 1" in ended.stdout
-    assert "1 rule differs, 0 are alike, 1 is not in every report" in ended.stdout
+    assert "1 rule differs, 0 have the same result, 1 is missing from some report" in ended.stdout
 
 
 def test_reports_that_agree_have_no_table(reports: Path) -> None:
     ended = _compare(reports, "good.json", "good.json")
-    assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 2 are alike"]
+    assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 2 have the same result"]
 
 
 @pytest.mark.parametrize(
     ("language", "cells", "counts"),
     [
-        ("en", "pass 1  fail 1, files outside touched", "1 rule differs, 0 are alike"),
+        ("en", "pass 1  fail 1, files outside touched", "1 rule differs, 0 have the same result"),
         ("zh", "通过 1  失败 1, 改动缓存之外的文件", "1 条规则的结论不同，0 条相同"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_list_of_known_deviations_makes_no_difference(tmp_path: Path) -> None:
     bare = _written(tmp_path / "bare.json", record("a", verdict=Verdict.FAIL), record("b"))
     ended = _compare(tmp_path, listed, bare, "--fail-on-worse")
     assert ended.returncode == 0
-    assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 1 is alike"]
+    assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 1 has the same result"]
 
 
 def test_a_report_that_judged_nothing_says_so(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
         (["good.json"], "good.json alone cannot be compared; name two reports or more."),
         (["good.json", "none.json"], "none.json cannot be read: No such file or directory."),
         (["good.json", "."], ". cannot be read: Is a directory."),
-        (["good.json", "text.json"], "text.json is no JSON; name a file that --ascend-report"),
+        (["good.json", "text.json"], "text.json is not JSON; name a file that --ascend-report"),
         (
             ["good.json", "bad.json", "-o", "no/page.html"],
             "/no does not exist; create it or name another.",

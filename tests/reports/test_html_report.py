@@ -1,4 +1,4 @@
-"""The HTML report: complete, self-contained, harmless, small, and alive in a browser."""
+"""The HTML report: complete, self-contained, safe, small, and interactive in a browser."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_run_writes_a_page_with_all_verdicts_and_rules(pytester: pytest.Pytest
 def test_nothing_is_fetched_from_anywhere() -> None:
     shown = Page(html_report(report(failing())))
     assert [tag for tag, attributes in shown.elements if {"src", "srcset"} & set(attributes)] == []
-    # Links are followed by readers alone; they lead to the public documents and nowhere else.
+    # Only readers follow links; all of them lead to public documents.
     public = {rule.source.address for rule in load_rules().values()}
     assert all(each["href"] in ("#rules", *public) for each in shown.having("href"))
     policy = next(each["content"] for each in shown.having("http-equiv"))
@@ -129,8 +129,8 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is no JSON; name a file that --ascend-report wrote"),
-        ("[]", "is no report, and this version reads schema 2"),
+        ("{", "is not JSON; name a file that --ascend-report wrote"),
+        ("[]", "is not a report, and this version reads schema 2"),
         ('{"schema": 1}', "is a report of schema 1, and this version reads schema 2"),
         ('{"schema": 2}', "has no usable 'toolchain'"),
         (None, "cannot be read: No such file or directory"),
@@ -195,11 +195,11 @@ def test_a_directory_that_goes_away_during_the_run_costs_the_page_alone(
 
 
 def _in_browser(place: Path, script: str) -> str:
-    """What the page looks like to a browser after ``script``, which runs as part of it."""
+    """The page's DOM in a browser after ``script``, which runs as part of the page."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     text = place.read_text(encoding="utf-8")
-    # The page's policy would rightly keep the test's script from running.
+    # The page's content security policy would, rightly, block the test's script.
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     driven = place.with_name("driven.html")
     driven.write_text(text.replace("</body>", f"<script>{script}</script></body>"), "utf-8")

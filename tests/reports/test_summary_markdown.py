@@ -1,4 +1,4 @@
-"""What GitHub is shown of a run, and nobody else; and what JUnit says of a check."""
+"""What GitHub shows of a run, and what JUnit shows of a check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFECT = "--ascend-defect=default-is-enable"
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A directory, and an environment that is no CI's."""
+    """A directory, and an environment without CI variables."""
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
@@ -128,7 +128,7 @@ def test_a_summary_stays_below_what_github_takes() -> None:
     ]
     text = summary(report(*spread))
     assert len(text) < 1_000_000
-    assert text.endswith("There is more than GitHub shows; see the other reports.\n\n")
+    assert text.endswith("GitHub cannot show everything; see the other reports.\n\n")
 
 
 def test_junit_shows_what_warns(run: pytest.Pytester) -> None:

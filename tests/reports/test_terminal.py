@@ -9,8 +9,6 @@ from _pytest.terminal import TerminalReporter  # public from pytest 8.4 on
 
 from pytest_ascendcache.contract import Verdict, load_rules
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.reports.causes import causes
-from pytest_ascendcache.reports.records import by_rule
 from pytest_ascendcache.reports.terminal import TerminalReport
 from pytest_ascendcache.words.layout import columns
 from tests.sample_reports import record, report
@@ -47,11 +45,9 @@ def _screen(pytester: pytest.Pytester, broken: int, language: Language, tty: boo
     document = report(*records, editions=["CANN 8.0.RC3"])
     reporter = TerminalReporter(pytester.parseconfig(), io.StringIO())
     reporter._tw.fullwidth, reporter.isatty = 80, tty
-    found = causes(document["checks"])
-    assert len(found) == broken
-    TerminalReport(
-        reporter, document, by_rule(records, load_rules()), found, language
-    ).write_answer()
+    terminal = TerminalReport(reporter, document, language)
+    assert len(terminal.causes) == broken
+    terminal.write_answer()
     return reporter._tw._file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 

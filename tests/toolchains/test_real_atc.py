@@ -380,8 +380,8 @@ def test_options_of_another_run(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("no journal\n", "line 1 is no verdict"),
-        ("[]\n", "line 1 is no verdict"),
+        ("no journal\n", "line 1 is not a verdict"),
+        ("[]\n", "line 1 is not a verdict"),
         ('{"format": 1}\n', "is of a run with format 1"),
     ],
 )

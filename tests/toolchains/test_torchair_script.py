@@ -164,7 +164,7 @@ def test_what_is_not_on_the_machine(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=*no.py is no file*"),
+        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=*no.py is not a file*"),
         ([*JUDGED, "--ascend-torchair-cards=1"], "--ascend-torchair-cards must be a *, not '1'."),
         (
             [*JUDGED, "--ascend-toolchain=atc"],

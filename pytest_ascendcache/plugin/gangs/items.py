@@ -1,4 +1,4 @@
-"""Gangs as pytest sees them: how many ranks a test has, and what each rank tells the others."""
+"""Gangs as pytest sees them: the number of ranks of a test, and what each tells the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
 from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS, settings_of
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 CONTROLLER = "ascendcache-gangs"
 _WORKER = "ascendcache-gang-worker"
-"""Names of plugins that are there only where tests are distributed."""
+"""Names of the plugins for gangs on xdist workers."""
 
 _TIMES_TIMEOUT = 2
-"""A gang's deadline in units of ``--ascend-timeout``: a toolchain's own comes first."""
+"""A gang's deadline in units of ``--ascend-timeout``; the toolchain's own must come first."""
 
 _LEAVING = {"pass": PASSED, "not applicable": SKIPPED}
-"""What a verdict is to the other ranks; any other one is a failure, and says which."""
+"""What a rank's verdict means to the other ranks. Any other verdict is a failure, by its name."""
 
 
 def join_workers(config: pytest.Config) -> None:
-    """Be the controller or a worker of gangs, where tests are distributed."""
+    """Register the controller or a worker of gangs, in an xdist run."""
     channel = channel_of(config)
     if channel is not None:
         from pytest_ascendcache.ranks.worker import GangWorker
 
         config.pluginmanager.register(GangWorker(channel), _WORKER)
         return
-    from pytest_ascendcache.plugin.spreading import Spreading
+    from pytest_ascendcache.plugin.spreading import spread
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
         suite = bool(settings_of(config).folders)
-        controller = GangController(config, gang_seconds(config), suite, Spreading(config))
+        controller = GangController(config, gang_seconds(config), suite, partial(spread, config))
         config.pluginmanager.register(controller, CONTROLLER)
 
 
@@ -55,7 +55,7 @@ def gang_seconds(config: pytest.Config) -> float:
 
 
 def _refuse(config: pytest.Config, problem: str) -> None:
-    """A usage error. Workers have the controller say it, before anything is run."""
+    """Raise a usage error; a worker has the controller raise it, before any test runs."""
     worker = config.pluginmanager.getplugin(_WORKER)
     if worker is None:
         raise pytest.UsageError(problem)
@@ -63,13 +63,13 @@ def _refuse(config: pytest.Config, problem: str) -> None:
 
 
 def parametrize_ranks(metafunc: pytest.Metafunc) -> None:
-    """With several workers every rank is a test of its own."""
+    """On xdist workers, make every rank a test of its own."""
     config = metafunc.config
     if channel_of(config) is None:
         return
     workers: int = config.workerinput["workercount"]  # type: ignore[attr-defined]
-    size, is_given = gang_size(metafunc.definition)
-    if not is_given:
+    size, is_fixed = gang_size(metafunc.definition)
+    if not is_fixed:
         size = min(size, workers)
     elif size > workers:
         _refuse(
@@ -78,15 +78,14 @@ def parametrize_ranks(metafunc: pytest.Metafunc) -> None:
             f"there are {workers}; give -n {size}, or a smaller --ascend-ranks.",
         )
     places = [(rank, size) for rank in range(size)]
-    ids = [rank_id(*place) for place in places]
-    metafunc.parametrize(RANK, places, indirect=True, ids=ids)
+    metafunc.parametrize(RANK, places, indirect=True, ids=[rank_id(*place) for place in places])
 
 
 def check_gangs(items: list[pytest.Item]) -> None:
-    """Check the marks of collected tests.
+    """Check the tests that are marked ``ascend_ranks``.
 
     Raises:
-        pytest.UsageError: for a size that is none, or a test that does not ask for its rank.
+        pytest.UsageError: for a mark without a valid size, or a test that does not use its rank.
     """
     for item in items:
         gang_size(item)
@@ -99,10 +98,10 @@ def check_gangs(items: list[pytest.Item]) -> None:
 
 
 def gang_size(item: pytest.Item) -> tuple[int, bool]:
-    """How many ranks run the test, and whether anybody said so.
+    """The number of ranks of a test, and whether the mark or an option fixes it.
 
     Raises:
-        pytest.UsageError: where its mark gives no number of ranks.
+        pytest.UsageError: where the mark's argument is not a number of ranks.
     """
     marker = item.get_closest_marker("ascend_ranks")
     if marker is not None and marker.args:
@@ -110,17 +109,20 @@ def gang_size(item: pytest.Item) -> tuple[int, bool]:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             _refuse(
                 item.config,
-                f"{item.nodeid}: ascend_ranks({size!r}) is no number of ranks; give 1 or more, "
-                "or nothing for --ascend-ranks.",
+                f"{item.nodeid}: ascend_ranks({size!r}) is not a number of ranks; give 1 or "
+                "more, or nothing to use --ascend-ranks.",
             )
             return 1, True
         return size, True
-    given = settings_of(item.config).ranks
-    return (DEFAULT_RANKS, False) if given is None else (given, True)
+    ranks = settings_of(item.config).ranks
+    return (DEFAULT_RANKS, False) if ranks is None else (ranks, True)
 
 
 def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """See ``pytest_runtest_protocol``: run the item's ranks, or be one of them on a worker."""
+    """Run all ranks of the item; on a worker, only prepare the rank that the item is.
+
+    Returns what ``pytest_runtest_protocol`` returns.
+    """
     channel = channel_of(item.config)
     if channel is not None:
         place = rank_in(item)
@@ -137,7 +139,7 @@ def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | Non
 
 
 def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Rank]:
-    """The fixture ``ascend_rank``: meet the other ranks, then be one of them for the test."""
+    """The fixture ``ascend_rank``: waits for the other ranks, then yields this one."""
     item = request.node
     place = item.stash[PLACE]
     offer = place.directory or gang_directory(item, factory)
@@ -152,12 +154,10 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
         yield rank
 
 
-def tell_the_others(
-    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
-) -> None:
-    """Leave the gang once it is known how this rank ended, so that nobody waits for it.
+def leave_gang(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Leave the gang as soon as this rank's outcome is known, so that no rank waits for it.
 
-    The report says which rank it is of: that is how the ranks' reports become one again.
+    The rank is attached to the report, so that the collector can merge the ranks' reports.
     """
     place = item.stash[PLACE]
     aborted = call.excinfo is not None and isinstance(call.excinfo.value, GangAborted)
@@ -178,7 +178,7 @@ def tell_the_others(
 
 
 def _reason(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
-    """The first line of why a rank did not pass."""
+    """The first line of the reason why a rank did not pass."""
     if report.skipped and isinstance(report.longrepr, tuple):
         text = str(report.longrepr[2]).removeprefix("Skipped: ")
     elif call.excinfo is not None:

@@ -1,4 +1,4 @@
-"""One report of what all ranks of an item said, each of three phases."""
+"""Merges the reports of all ranks of an item, each with three phases, into one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pytest_ascendcache.reports.records import VerdictRecord
 
 @dataclass(frozen=True)
 class PlainReport:
-    """What is kept of a rank's ``TestReport``: plain data, to go through a pipe.
+    """A rank's ``TestReport`` as plain data, which fits through a pipe.
 
-    ``skip`` is path, line and reason of a skip; ``record`` a verdict record as plain data.
+    ``skip`` is path, line and reason of a skip; ``record`` a verdict record as plain data;
+    ``aborted``: another rank kept this one from going on.
     """
 
-    when: str
     outcome: str
     text: str
     skip: tuple[str, int, str] | None
@@ -31,7 +31,7 @@ class PlainReport:
 
 @dataclass(frozen=True)
 class RankFate:
-    """How a rank's process ended, the end of its output, and what it said of its phases."""
+    """How a rank's process ended, the end of its output (``words``), and its phases' reports."""
 
     rank: int
     ending: str
@@ -46,23 +46,22 @@ class RankFate:
 
     @property
     def aborted(self) -> bool:
-        """Whether another rank kept it from going on."""
+        """Whether another rank kept this one from going on."""
         return any(phase.aborted for phase in self.phases)
 
     @property
     def note(self) -> RankNote:
-        """A line for the report."""
+        """The rank's outcome in a line, for the report."""
         verdicts = [phase.record["verdict"] for phase in self.phases if phase.record is not None]
-        said = "aborted" if self.aborted else verdicts[0] if verdicts else self.outcome
-        return RankNote(self.rank, f"{said}, {self.ending}", self.words)
+        outcome = "aborted" if self.aborted else verdicts[0] if verdicts else self.outcome
+        return RankNote(self.rank, f"{outcome}, {self.ending}", self.words)
 
 
 def plain(report: pytest.TestReport) -> PlainReport:
-    """What is kept of a report."""
+    """A report as plain data."""
     rank = getattr(report, "ascend_rank", {})
     longrepr = report.longrepr
     return PlainReport(
-        when=report.when,
         outcome=report.outcome,
         text=report.longreprtext,
         skip=(str(longrepr[0]), int(longrepr[1]), str(longrepr[2]))
@@ -77,7 +76,7 @@ def plain(report: pytest.TestReport) -> PlainReport:
 def outcome_of(fates: Sequence[RankFate]) -> dict[str, Any]:
     """Outcome and text of the gang, as arguments of ``TestReport``.
 
-    It failed if a rank failed, was skipped if every rank was, and passed otherwise.
+    A gang fails if a rank failed, is skipped if every rank was, and passes otherwise.
     """
     outcomes = {fate.outcome for fate in fates}
     marks = [
@@ -93,7 +92,7 @@ def outcome_of(fates: Sequence[RankFate]) -> dict[str, Any]:
 
 
 def _story(fates: Sequence[RankFate]) -> str:
-    """Every rank in a line; the text of those that were not merely aborted by another."""
+    """A line for every rank, and the text of each that failed by itself."""
     lines = [f"gang of {len(fates)} ranks"]
     for fate in fates:
         lines.append(f"rank {fate.rank}: {fate.note.ending}")
@@ -105,19 +104,19 @@ def _story(fates: Sequence[RankFate]) -> str:
 
 
 def sections(fates: Sequence[RankFate], leftovers: int) -> list[tuple[str, str]]:
-    """The end of every rank's output, and who had to be killed."""
-    found = [
+    """The end of every rank's output, and how many processes had to be killed."""
+    texts = [
         (f"Captured output of rank {fate.rank} ({fate.ending})", fate.words)
         for fate in fates
         if fate.words.strip()
     ]
     if leftovers:
-        found.append(("Left behind", f"{leftovers} processes of the ranks had to be killed"))
-    return found
+        texts.append(("Left behind", f"{leftovers} processes of the ranks had to be killed"))
+    return texts
 
 
 def record_of(check: str, fates: Sequence[RankFate], sandbox: str) -> VerdictRecord | None:
-    """The gang's verdict record, where the check judges a rule."""
+    """The gang's verdict record, if the check judges a rule."""
     records = [
         RankRecord(fate.rank, fate.aborted, VerdictRecord.from_dict(phase.record))
         for fate in fates

@@ -1,7 +1,7 @@
-"""One item whose body runs once per rank, in processes: the default without xdist workers.
+"""Runs a gang without xdist: one item whose body runs in a process for each rank.
 
-The parent sets up what ranks share (fixtures wider than the test), each rank runs setup, call
-and teardown of the test itself, and the parent makes one report of all of theirs.
+The parent sets up what the ranks share (fixtures wider than the test). Each rank runs setup, call
+and teardown of the test itself, and the parent merges their reports into one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.gangs.reports import (
     PlainReport,
     RankFate,
@@ -32,7 +32,7 @@ from pytest_ascendcache.plugin.stash import (
     RENDEZVOUS,
     SESSION,
     ascend_session_of,
-    tells_a_story,
+    keeps_sandbox,
 )
 from pytest_ascendcache.ranks import RankLost
 from pytest_ascendcache.ranks.local import GangError, RankEnding, run_gang
@@ -42,7 +42,10 @@ Phase = Literal["setup", "call", "teardown"]
 
 
 class GangItem:
-    """Runs one item as a gang of ``size`` processes, which have ``seconds``."""
+    """One item as a gang of ``size`` processes, which are killed after ``seconds``.
+
+    ``run`` is called by the hook ``pytest_runtest_protocol`` and logs all reports of the item.
+    """
 
     def __init__(self, item: pytest.Function, size: int, seconds: float) -> None:
         self._item = item
@@ -51,11 +54,11 @@ class GangItem:
         self._base: Path | None = None
 
     def run(self, nextitem: pytest.Item | None) -> None:
-        """Run it and log its reports: setup of what is shared, all ranks, teardown."""
+        """Run the item and log its reports: shared setup, all ranks, teardown."""
         item, hook = self._item, self._item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        # The item is on the stack of what is set up, as pytest wants it, but only with what is
-        # wider than it; its own fixtures are the ranks'.
+        # pytest needs the item on its setup stack. Here its setup is only that of wider fixtures;
+        # each rank sets up the item's own.
         item.setup = self._share  # type: ignore[method-assign]
         setup = self._phase("setup", lambda: hook.pytest_runtest_setup(item=item))
         del item.setup
@@ -63,7 +66,7 @@ class GangItem:
         if setup.passed and not item.config.getoption("setuponly", False):
             report = self._run_ranks()
             hook.pytest_runtest_logreport(report=report)
-            if not tells_a_story(report):
+            if not keeps_sandbox(report):
                 self._discard()
         if item.session.shouldfail or item.session.shouldstop:
             nextitem = None
@@ -83,7 +86,7 @@ class GangItem:
         return report
 
     def _share(self) -> None:
-        """Set up what is wider than the test once, here: ranks inherit it."""
+        """Set up wider fixtures and directories once, in the parent; the ranks inherit them."""
         item = self._item
         for name in item.fixturenames:
             definitions = item._fixtureinfo.name2fixturedefs.get(name)
@@ -91,7 +94,7 @@ class GangItem:
                 item._request.getfixturevalue(name)
         factory: pytest.TempPathFactory = item._request.getfixturevalue("tmp_path_factory")
         if "ascend_session" in item.fixturenames:
-            # Known from here on, and the toolchain is warm: ranks need not do it again.
+            # The ranks inherit the positive control and a warm toolchain.
             session = ascend_session_of(item.config)
             session.prepare()
             self._base = session.sandbox(f"gang-{item.name}")
@@ -147,30 +150,30 @@ class GangItem:
             shutil.rmtree(self._base, ignore_errors=True)
 
     def _phases(self, ending: RankEnding) -> list[PlainReport]:
-        """What the rank said of its phases; for one that could not, what is to be said."""
+        """The reports of a rank's phases; for a rank that died, a report that says so."""
         if ending.result is not None:
             return [PlainReport(**each) for each in ending.result]
         reason = f"rank {ending.rank} {ending.ending(self._seconds)}"
-        words = ending.words.strip().splitlines()
-        if words:
-            reason += f"; its last words: {words[-1]}"
+        output = ending.words.strip().splitlines()
+        if output:
+            reason += f"; its last output: {output[-1]}"
         report = self._phase("call", partial(_raise, RankLost(reason)))
         return [replace(plain(report), text=reason)]
 
     def _be_rank(self, rank: int, rendezvous: PipeRendezvous) -> list[dict[str, Any]]:
-        """The rank's process: the whole test, with an output and sandboxes of its own."""
+        """Run the whole test in the rank's process, with separate output and sandboxes."""
         item, config = self._item, self._item.config
-        _speak_plainly(config)
+        _separate_output(config)
         assert self._base is not None
         base = self._base / f"rank-{rank}"
         if SESSION in config.stash:
             config.stash[SESSION].move(base / "sandboxes")
-        # Ranks would race for numbered names in the session's directory.
+        # In the session's directory the ranks would race for numbered names.
         config._tmp_path_factory._basetemp = base / "tmp"  # type: ignore[attr-defined]
         item.stash[PLACE] = Place(rank, self._size, self._base / "shared")
         item.stash[RENDEZVOUS] = rendezvous
-        item.stash[FAILED] = True  # what a rank leaves is kept; the gang decides
-        # Down to the parent of the item, which every rank inherited, and no further.
+        item.stash[FAILED] = True  # a rank keeps its sandbox; the parent decides about it
+        # Tear down to the item's parent, which every rank inherited, and no further.
         item.session._setupstate.teardown_exact(item.parent)  # type: ignore[arg-type]
         reports = runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
         return [asdict(plain(report)) for report in reports]
@@ -180,12 +183,12 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _speak_plainly(config: pytest.Config) -> None:
-    """Have output go to the rank's own file, and keep debuggers from waiting for input."""
+def _separate_output(config: pytest.Config) -> None:
+    """Send output to the rank's own file, and keep debuggers from waiting for input."""
     manager = config.pluginmanager.getplugin("capturemanager")
     if manager is not None:
-        # The parent's temporary files are shared with all ranks, offsets included. Without
-        # global capture everything goes where descriptors 1 and 2 go; capsys and capfd work.
+        # The ranks share the parent's temporary files and their offsets. Without global capture
+        # all output goes to descriptors 1 and 2; capsys and capfd still work.
         config.pluginmanager.unregister(manager)
         plain_manager = type(manager)("no")
         plain_manager.start_global_capturing()

@@ -1,4 +1,4 @@
-"""The existing caches that are looked at."""
+"""Options of audits: which existing caches a run looks at."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from pytest_ascendcache.plugin.options.values import Values
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """Directories to be looked at, absolute, and where suggested removals are written."""
+    """Absolute directories to audit, and ``fix``, the removal plan to write."""
 
     directories: tuple[Path, ...] = ()
     fix: Path | None = None
 
 
 def read_audit(values: Values, release: ReleaseSettings) -> AuditSettings:
-    """Check the directories to be audited; the caches that go with releases are among them.
+    """The directories to audit, with the caches that releases name.
 
     Raises:
-        pytest.UsageError: for a directory that is no cache.
+        pytest.UsageError: for a directory that holds no cache, or a plan that cannot be written.
     """
     fix = values["--ascend-audit-fix"]
-    given = [_cache(each) for each in values["--ascend-audit"]]
-    given += [cache for each in release.releases for cache in each.caches]
-    if fix is not None and not given:
+    directories = [_cache(each) for each in values["--ascend-audit"]]
+    directories += [cache for each in release.releases for cache in each.caches]
+    if fix is not None and not directories:
         raise pytest.UsageError(
             f"--ascend-audit-fix={fix} needs a directory to look at; give --ascend-audit=DIR."
         )
     if fix is not None:
         _check_plan(fix)
-    return AuditSettings(tuple(dict.fromkeys(given)), fix)
+    return AuditSettings(tuple(dict.fromkeys(directories)), fix)
 
 
 def _check_plan(fix: Path) -> None:
-    """Never replaces a script that the user wrote."""
+    """Refuse to replace a script that is not a removal plan: the user may have written it."""
     from pytest_ascendcache.audit import is_plan
     from pytest_ascendcache.files import is_stream
 
@@ -48,31 +48,31 @@ def _check_plan(fix: Path) -> None:
         is_ours = False
     if not is_ours and fix.is_file():
         raise pytest.UsageError(
-            f"--ascend-audit-fix={fix} exists and is no removal plan; name another file, or remove "
-            "it."
+            f"--ascend-audit-fix={fix} exists and is not a removal plan; name another file, or "
+            "remove it."
         )
 
 
-def _cache(given: Path) -> Path:
-    """The directory; where nothing is recognised, it was a mistake."""
+def _cache(directory: Path) -> Path:
+    """The directory, if it holds a cache; otherwise the user named it by mistake."""
     from pytest_ascendcache.audit import holds_a_cache
 
-    if not given.is_dir():
-        what = "is no directory" if given.exists() else "does not exist"
+    if not directory.is_dir():
+        what = "is not a directory" if directory.exists() else "does not exist"
         raise pytest.UsageError(
-            f"--ascend-audit={given} {what}; name a directory that holds a cache."
+            f"--ascend-audit={directory} {what}; name a directory that holds a cache."
         )
     try:
-        known = holds_a_cache(given)
+        known = holds_a_cache(directory)
     except OSError as error:
         raise pytest.UsageError(
-            f"--ascend-audit={given} cannot be read ({error.strerror}); run pytest as a user who "
-            "may read it, or audit a copy."
+            f"--ascend-audit={directory} cannot be read ({error.strerror}); run pytest as a user "
+            "who may read it, or audit a copy."
         ) from None
     if not known:
         raise pytest.UsageError(
-            f"--ascend-audit={given} holds no cache that is known: neither CANN's kernel_cache, "
+            f"--ascend-audit={directory} holds no known cache: neither CANN's kernel_cache, "
             "nor MindSpore's rank_*/kernel_meta, akg_kernel_meta or graph_cache, nor TorchAir's "
             "static kernels; name one of these, or the directory they are in."
         )
-    return given
+    return directory

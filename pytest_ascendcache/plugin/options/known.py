@@ -1,4 +1,4 @@
-"""What is known to be broken: lists of deviations, and the report of an earlier run."""
+"""What is already known to be broken: lists of deviations, and the report of an earlier run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, ...]:
-    """The entries of the lists that are about this toolchain.
+    """The entries about this toolchain in the lists of ``--ascend-deviations``.
 
     Raises:
         pytest.UsageError: for a list that cannot be used.
@@ -26,8 +26,8 @@ def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, 
     try:
         entries = tuple(entry for name in lists for entry in load_deviations(name))
         for entry in entries:
-            if wrong := unknown_level(dict(entry.cell)):
-                raise DeviationFileError(f"{entry.origin}: {wrong}")
+            if problem := unknown_level(dict(entry.cell)):
+                raise DeviationFileError(f"{entry.origin}: {problem}")
     except DeviationFileError as error:
         raise pytest.UsageError(f"--ascend-deviations: {error}") from None
     return tuple(entry for entry in entries if entry.is_about(toolchain))
@@ -37,7 +37,7 @@ def read_baseline(path: Path | None) -> Baseline | None:
     """The earlier report of ``--ascend-baseline``.
 
     Raises:
-        pytest.UsageError: for a file that is no report.
+        pytest.UsageError: for a file that is not a report.
     """
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""How many nodes share the directory under test, and where real ones have it mounted."""
+"""Options of nodes: how many share the cache under test, and where real nodes mount it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from pytest_ascendcache.plugin.options.values import Values
 
 SHARED_RULES = "shared/"
-"""What the names of the rules about several nodes begin with."""
+"""Prefix of the ids of the rules about several nodes."""
 
 FEWEST = 2
 
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """``number`` of nodes, 0 where none were asked for. ``directories`` are real mounts of one
-    directory, a mount a node; without them mounts are made here."""
+    """``number`` of nodes, 0 where no check needs them. ``directories`` are real mounts of one
+    directory, one for each node; without them the run makes mounts on this machine."""
 
     number: int = 0
     directories: tuple[Path, ...] = ()
@@ -28,7 +28,7 @@ def read_nodes(values: Values) -> NodeSettings:
     """Check the options of nodes together.
 
     Raises:
-        pytest.UsageError: where they contradict each other, or there are too few directories.
+        pytest.UsageError: where they contradict each other, or too few directories are given.
     """
     directories: tuple[Path, ...] = values["--ascend-node"]
     if not directories:
@@ -36,18 +36,18 @@ def read_nodes(values: Values) -> NodeSettings:
         return NodeSettings(values["--ascend-nodes"] or (FEWEST if asked else 0))
     if values.given("--ascend-nodes"):
         raise pytest.UsageError(
-            f"{values.shown('--ascend-nodes')} has nodes made here, and "
+            f"{values.shown('--ascend-nodes')} makes nodes on this machine, and "
             f"{values.shown('--ascend-node')} names real ones; leave one of the two out."
         )
     for each in directories:
         if not each.is_dir():
             raise pytest.UsageError(
-                f"--ascend-node={each} is no directory; name where a node has the shared "
-                "directory mounted."
+                f"--ascend-node={each} is not a directory; name where a node has the "
+                "shared directory mounted."
             )
     if len({str(each) for each in directories}) < FEWEST:
         raise pytest.UsageError(
-            f"{values.shown('--ascend-node')}: one node shares with nobody; give --ascend-node "
-            "once for each mount of the directory."
+            f"{values.shown('--ascend-node')}: one node alone shares nothing; give "
+            "--ascend-node once for each mount of the directory."
         )
     return NodeSettings(len(directories), directories)

@@ -1,4 +1,4 @@
-"""What a row of the table of options says, and the kinds of value there are."""
+"""What a row of the table of options declares, and the kinds of value an option can take."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ from pathlib import Path
 from typing import Any
 
 
-class Group(Enum):
-    """The headings of ``pytest --help`` and docs/options.md, in their order."""
-
-    JUDGED = "what is judged"
-    CHECKS = "which checks run, and how strictly"
-    REPORTS = "reports"
-    STRESS = "stress"
-    EXISTING = "existing caches and releases"
-    LOOKING = "looking around, without judging"
-
-
 class Access(Enum):
     """What a run does with the file that an option names."""
 
@@ -32,70 +21,77 @@ class Access(Enum):
 
     @property
     def writes(self) -> bool:
-        """Whether the file is written."""
+        """Whether the run writes to the file."""
         return self in (Access.WRITES, Access.CONTINUES)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the text of a value must be (``expected``, in words) and how it is read.
+    """How the text of a value is read, and a description of the values it accepts.
 
-    ``read`` takes the text and the directory that relative paths start from, and raises
-    ``ValueError`` where the text is not what is expected.
+    ``read`` takes the text and the directory that relative paths start from. It raises
+    ``ValueError`` for a text that does not fit ``expected``. ``access`` is what a run does with a
+    file that the value names.
     """
 
     expected: str
     read: Callable[[str, Path], Any]
+    access: Access = Access.NONE
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option. Parsing, help, docs/options.md, ini keys, repeat lines follow from it.
+    """One option. Parsing, help, docs/options.md, ini keys and repeat commands follow from it.
 
-    An option without ``kind`` is a flag. ``access`` is what becomes of the file it names. With
-    ``ini`` a project can fix it in its pytest configuration. ``repeats``: it belongs into the
-    command that repeats a check. ``asks``: typed on the command line it asks for the suite, as
-    ``--ascend-cache`` does. ``names_toolchain``: it decides which toolchain is judged; ``about`` is
-    the only one that it goes with. ``alone`` is its value where it is given without one.
+    Attributes:
+        usage: the option as the user types it: ``--ascend-soc=NAME``; ``[=TEXT]`` where the value
+            may be left out.
+        kind: how the value is read; an option without one is a flag.
+        repeatable: the option may be given several times; its value is then a tuple.
+        ini: a project can set the option in its pytest configuration.
+        repeats: the option is part of the command that repeats a check.
+        asks: typed on the command line, the option implies ``--ascend-cache``.
+        about: the only toolchain that the option applies to; the option then chooses it.
+        alone: the value of the option where it is given without one.
     """
 
-    name: str
-    group: Group
+    usage: str
     help: str
-    metavar: str = ""
     kind: Kind | None = None
     default: Any = None
     repeatable: bool = False
-    access: Access = Access.NONE
     ini: bool = False
     repeats: bool = True
     asks: bool = False
-    names_toolchain: bool = False
     about: str = ""
     alone: str = ""
+
+    @property
+    def name(self) -> str:
+        """The option without its value: ``--ascend-soc``."""
+        return self.usage.partition("=")[0].rstrip("[")
+
+    @property
+    def access(self) -> Access:
+        """What a run does with the file that the option names."""
+        return self.kind.access if self.kind else Access.NONE
+
+    @property
+    def names_toolchain(self) -> bool:
+        """Whether the option decides which toolchain is judged."""
+        return bool(self.about) or self.name == "--ascend-toolchain"
 
     @property
     def key(self) -> str:
         """The option's name in pytest's configuration: ``ascend_soc``."""
         return self.name.lstrip("-").replace("-", "_")
 
-    @property
-    def usage(self) -> str:
-        """The option as it is typed: ``--ascend-soc=NAME``."""
-        if self.alone:
-            return f"{self.name}[={self.metavar}]"
-        return f"{self.name}={self.metavar}" if self.kind else self.name
-
-    @property
-    def described(self) -> str:
-        """The help text, with what else the table knows."""
-        return self.told(str)
-
-    def told(self, say: Callable[[str], str]) -> str:
-        """The same in the language that ``say`` brings a sentence into."""
-        more = [say("repeatable")] if self.repeatable else []
-        more += [f"ini: {self.key}"] if self.ini else []
-        return f"{say(self.help)} [{'; '.join(more)}]" if more else say(self.help)
+    def description(self, translate: Callable[[str], str] = str) -> str:
+        """The help text, followed by ``repeatable`` and the ini key where they apply."""
+        notes = [translate("repeatable")] if self.repeatable else []
+        notes += [f"ini: {self.key}"] if self.ini else []
+        text = translate(self.help)
+        return f"{text} [{'; '.join(notes)}]" if notes else text
 
 
 def whole(least: int, most: int) -> Kind:
@@ -126,12 +122,12 @@ def seconds(most: float) -> Kind:
 
 
 def duration(most: float) -> Kind:
-    """A time in seconds, or with its unit."""
+    """A time in seconds, or a whole number with the unit s, m or h."""
     plain = seconds(most)
 
     def read(text: str, base: Path) -> float:
-        found = re.fullmatch(r"([0-9]{1,6})([smh])", text)
-        in_seconds = f"{int(found[1]) * _UNITS[found[2]]:.0f}" if found else text
+        match = re.fullmatch(r"([0-9]{1,6})([smh])", text)
+        in_seconds = f"{int(match[1]) * _UNITS[match[2]]:.0f}" if match else text
         number: float = plain.read(in_seconds, base)
         return number
 
@@ -139,7 +135,7 @@ def duration(most: float) -> Kind:
 
 
 def one_of(*names: str) -> Kind:
-    """One of a few words."""
+    """One of a few names."""
 
     def read(text: str, _: Path) -> str:
         if text not in names:
@@ -151,9 +147,9 @@ def one_of(*names: str) -> Kind:
 
 @dataclass(frozen=True)
 class Budget:
-    """What checks may cost: a time in ``seconds``, or a number of ``runs`` of the toolchain.
+    """What the checks of a run may cost: a time in ``seconds``, or a number of toolchain ``runs``.
 
-    ``option`` is how it was asked for, for messages.
+    ``option`` is the option that set it, with its value, for messages.
     """
 
     option: str
@@ -162,40 +158,37 @@ class Budget:
 
 
 SMOKE = Budget("--ascend-smoke", runs=60)
-"""The first selection."""
+"""The budget of a first, quick selection of checks."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
+_LEAST_RUNS = 20
+"""The smallest budget: the positive control alone takes several runs in each process."""
+
 
 def _amount(text: str, _: Path) -> Budget:
-    found = re.fullmatch(r"([0-9]{1,6})(runs|s|m|h)", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,6})(runs|s|m|h)", text)
+    if match is None:
         raise ValueError(text)
-    number, unit, option = int(found[1]), found[2], f"--ascend-budget={text}"
+    number, unit, option = int(match[1]), match[2], f"--ascend-budget={text}"
+    if number < (_LEAST_RUNS if unit == "runs" else 1):
+        raise ValueError(text)
     if unit == "runs":
-        if number < _LEAST_RUNS:
-            raise ValueError(text)
         return Budget(option, runs=number)
-    if not number:
-        raise ValueError(text)
     return Budget(option, seconds=number * _UNITS[unit])
 
 
-_LEAST_RUNS = 20
-"""Runs that a budget has at least: the positive control takes some in each process."""
-
-
-def _named(text: str, base: Path) -> Path:
+def _path(text: str, base: Path) -> Path:
     return base / text
 
 
 def _command(text: str, base: Path) -> str:
-    """A path, or a name that PATH is searched for."""
+    """A path, or a name to be looked up on PATH."""
     return str(base / text) if "/" in text else text
 
 
 def _list_of_deviations(text: str, base: Path) -> str:
-    """The name of a list of the package, or a path."""
+    """The name of a list that comes with the package, or a path."""
     from pytest_ascendcache.contract.deviations import builtin_lists
 
     return text if text in builtin_lists() else str(base / text)
@@ -212,7 +205,9 @@ BUDGET = Kind(
 )
 TEXT = Kind("a name", lambda text, _: text)
 CHIP = Kind("the name of a chip such as Ascend910B1", _chip)
-FILE = Kind("a file", _named)
+INPUT = Kind("a file", _path, Access.READS)
+OUTPUT = Kind("a file", _path, Access.WRITES)
+JOURNAL = Kind("a file", _path, Access.CONTINUES)
 LIST = Kind("a TOML file or the name of a list", _list_of_deviations)
-DIRECTORY = Kind("a directory", _named)
+DIRECTORY = Kind("a directory", _path)
 COMMAND = Kind("a program", _command)

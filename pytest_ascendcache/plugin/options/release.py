@@ -1,4 +1,4 @@
-"""The releases of models that are judged."""
+"""Options of releases: which releases of models a run judges."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from pytest_ascendcache.release import Release
 
 _NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
-"""What is better not in the name of a check, which people give on a command line."""
+"""Characters to keep out of the name of a check, which users type on a command line."""
 
 RELEASE, UPDATE = "--ascend-release", "--ascend-manifest-update"
 
 
 @dataclass(frozen=True)
 class ReleaseSettings:
-    """The releases to be judged, and whether their manifests are written rather than compared."""
+    """The releases to judge; ``update`` writes their manifests instead of comparing with them."""
 
     releases: tuple[Release, ...] = ()
     update: bool = False
 
     @property
     def toolchain(self) -> str:
-        """What the releases name as their toolchain: a name, an absolute path, or nothing."""
+        """The toolchain that the releases name: a name, an absolute path, or empty."""
         return self.releases[0].toolchain if self.releases else ""
 
     @property
     def socs(self) -> list[str]:
-        """The chips (SoCs) the releases are for."""
+        """The chips (SoCs) that the releases are for."""
         return list(dict.fromkeys(release.soc for release in self.releases))
 
     @property
     def ids(self) -> list[str]:
-        """The releases' names, made different by a number where they are alike."""
+        """The releases' names for the ids of checks; equal ones get a number."""
         names = [_NO_ID.sub("-", release.name) for release in self.releases]
         return [
             f"{name}-{number}" if names.count(name) > 1 else name
@@ -49,7 +49,7 @@ class ReleaseSettings:
 
     @property
     def manifests(self) -> list[tuple[str, Path]]:
-        """The manifests that are written: what asks for each, and the file."""
+        """The manifests to write: a text that says why each is written, and the file."""
         return [
             (f"{UPDATE}: the manifest {release.manifest} of {release.path}", release.manifest)
             for release in self.releases
@@ -61,7 +61,7 @@ def read_releases(values: Values) -> ReleaseSettings:
     """Read the release files.
 
     Raises:
-        pytest.UsageError: for one that cannot be used.
+        pytest.UsageError: for a file that cannot be used.
     """
     paths, update = values[RELEASE], values[UPDATE]
     if not paths:
@@ -71,7 +71,7 @@ def read_releases(values: Values) -> ReleaseSettings:
     from pytest_ascendcache.release import ReleaseFileError, read_release
 
     try:
-        # A file that is named twice is one release.
+        # A file that is given twice is one release.
         distinct = dict.fromkeys(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay
         releases = tuple(read_release(path, os.environ) for path in distinct)
     except ReleaseFileError as error:
@@ -86,7 +86,7 @@ def read_releases(values: Values) -> ReleaseSettings:
 
 
 def check_toolchains(releases: tuple[Release, ...]) -> None:
-    """Refuse releases that name different toolchains: one run judges one.
+    """Refuse releases that name different toolchains: a run judges one.
 
     Raises:
         pytest.UsageError: naming the two releases.
@@ -102,14 +102,14 @@ def check_toolchains(releases: tuple[Release, ...]) -> None:
 
 
 def _check_caches(release: Release) -> None:
-    """What goes with a release as a cache is one."""
+    """Refuse a release whose ``caches`` are not caches."""
     from pytest_ascendcache.audit import holds_a_cache
 
     for cache in release.caches:
         try:
-            reason = "" if holds_a_cache(cache) else "holds no cache that is known"
+            reason = "" if holds_a_cache(cache) else "holds no known cache"
         except OSError as error:
-            reason = f"cannot be looked into ({error.strerror})"
+            reason = f"cannot be read ({error.strerror})"
         if reason:
             raise pytest.UsageError(
                 f"{RELEASE}: {release.path}: 'caches': {cache} {reason}; name a directory that "

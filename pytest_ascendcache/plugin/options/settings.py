@@ -1,12 +1,12 @@
-"""What the options ask for, as one value: read and checked once, before anything runs."""
+"""The options of a run as one value: read and checked once, before anything runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,48 +30,47 @@ from pytest_ascendcache.plugin.options.table import (
     OPTIONS,
     SUITES,
 )
-from pytest_ascendcache.plugin.options.values import Values, files_of, typed_options
+from pytest_ascendcache.plugin.options.values import Values, typed_options
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract import Edition
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
 
-RELEASE_FOLDER = "release"
-"""The suite's folder with the checks of releases; some need a toolchain."""
-
-AUDIT_FOLDER = "audit"
-"""The suite's folder with the checks of audits, which need no toolchain."""
-
 SUITE = Path(__file__).parents[2] / "conformance"
-"""Where the suite's files are."""
+"""The directory of the suite."""
 
 DOCUMENTS = ("cache_mode", "impl_mode", "incremental", "static_kernel", "robustness")
-"""Folders of the suite that ``--ascend-cache`` asks for, in the documents' order."""
+"""Folders of the suite that ``--ascend-cache`` runs, in the order of the documents."""
 
+_RELEASE = "release"
+"""The suite's folder with the checks of releases; some of them need a toolchain."""
 
-@dataclass(frozen=True)
-class ReportSettings:
-    """Files to be written, and the earlier report of ``--ascend-baseline``."""
+_AUDIT = "audit"
+"""The suite's folder with the checks of audits, which need no toolchain."""
 
-    json: Path | None = None
-    html: Path | None = None
-    badge: Path | None = None
-    baseline: Baseline | None = None
+_IMPLIES = (
+    "--ascend-torchair-script",
+    "--ascend-atc",
+    "--ascend-op-compiler",
+    "--ascend-cann-source",
+)
+"""Options that choose the toolchain where ``--ascend-toolchain`` does not."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options ask for.
+    """The checked options of a run. A field named like an option holds that option's value.
 
-    ``folders`` are those of the suite to collect; with none the plugin is inert. ``arguments``
-    repeat a check. ``listed`` is the text of the rules to list. ``named``: the user or the
-    project says which toolchain is judged; ``typed``: the command line does; ``chosen_by`` is the
-    option that does, with its value. ``timeout`` is seconds one process may take; ``ranks`` the
-    size of gangs, ``None`` where it was not given.
-    ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
-    ``takes_core``: of the suite its core is run; ``budget`` limits which checks are run. ``resume``
-    is where verdicts are kept as they are found. ``editions`` are those of ``--ascend-edition``.
+    Attributes:
+        folders: folders of the suite to collect; without any the plugin is inert.
+        arguments: the options of the command that repeats a check.
+        named: the user or the project names the toolchain.
+        typed: the command line names the toolchain.
+        chosen_by: the option that names the toolchain, with its value, for messages.
+        selected_rules: ids of the rules that ``--ascend-rule`` selects.
+        takes_core: run only the core of the suite.
+        listed: the text of ``--ascend-rules``; None without that option.
     """
 
     folders: tuple[str, ...]
@@ -83,15 +82,15 @@ class Settings:
     atc: str | None
     op_compiler: str | None
     cann_source: Path | None
-    python: str | None
-    other_python: str | None
-    script: Path | None
-    cards: int
+    mindspore: str | None
+    mindspore_other: str | None
+    torchair_script: Path | None
+    torchair_cards: int
     soc: str | None
     start: str
     defect: str | None
     profile: str | None
-    rules: tuple[str, ...]
+    selected_rules: tuple[str, ...]
     takes_core: bool
     matrix: str
     seed: int
@@ -102,9 +101,12 @@ class Settings:
     budget: Budget | None
     doctor: bool
     listed: str | None
+    report: Path | None
+    html: Path | None
+    badge: Path | None
+    baseline: Baseline | None
     resume: Path | None
     editions: tuple[Edition, ...] = ()
-    reports: ReportSettings = field(default_factory=ReportSettings)
     deviations: tuple[Deviation, ...] = ()
     stress: StressSettings = field(default_factory=StressSettings)
     nodes: NodeSettings = field(default_factory=NodeSettings)
@@ -114,17 +116,17 @@ class Settings:
     @property
     def needs_toolchain(self) -> bool:
         """Whether the run judges a toolchain, and not only files."""
-        files = {AUDIT_FOLDER} if self.is_named else {AUDIT_FOLDER, RELEASE_FOLDER}
-        return any(folder not in files for folder in self.folders)
+        of_files = {_AUDIT} if self.is_named else {_AUDIT, _RELEASE}
+        return any(folder not in of_files for folder in self.folders)
 
     @property
     def looks(self) -> bool:
-        """Whether the run only looks around: nothing is judged."""
+        """Whether the run only prints information and judges nothing."""
         return self.doctor or self.listed is not None
 
     @property
     def is_named(self) -> bool:
-        """Whether the user, the project or a release says which toolchain is judged."""
+        """Whether the user, the project or a release names the toolchain."""
         return self.named or bool(self.release.toolchain)
 
 
@@ -146,78 +148,61 @@ def read_settings(config: pytest.Config) -> Settings:
         atc = release.toolchain if is_path else None
     audit = read_audit(values, release)
     suite = values["--ascend-cache"] or _is_implied(config, values, release, audit)
-    # As if it had been typed: xdist hands the options on to its workers.
+    # As if it had been typed: xdist passes the options on to its workers.
     config.option.ascend_cache = suite
     folders = _folders(values, suite, toolchain, stress, nodes, release, audit)
     if not folders:
         _check_needed(values)
     check_places(config, values, release, audit.directories)
-    return Settings(
-        folders=folders,
-        arguments=_arguments(values, suite),
-        toolchain=toolchain,
-        named=named,
-        typed=any(OPTIONS[name].names_toolchain for name in typed_options(config)),
-        chosen_by=_chosen_by(values, toolchain),
-        atc=atc,
-        op_compiler=values["--ascend-op-compiler"],
-        cann_source=values["--ascend-cann-source"],
-        python=values["--ascend-mindspore"],
-        other_python=values["--ascend-mindspore-other"],
-        script=values["--ascend-torchair-script"],
-        cards=values["--ascend-torchair-cards"],
-        soc=values["--ascend-soc"],
-        start=values["--ascend-start"],
-        defect=values["--ascend-defect"],
-        profile=values["--ascend-profile"],
-        rules=values["--ascend-rule"],
-        takes_core=_takes_core(config, values, folders),
-        matrix=values["--ascend-matrix"],
-        seed=values["--ascend-seed"],
-        strict=values["--ascend-strict"],
-        timeout=values["--ascend-timeout"],
-        ranks=values["--ascend-ranks"],
-        real_waits=values["--ascend-real-waits"],
-        budget=_budget(values),
-        doctor=values["--ascend-doctor"],
-        listed=values["--ascend-rules"],
-        resume=values["--ascend-resume"],
-        editions=read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
-        reports=ReportSettings(
-            json=values["--ascend-report"],
-            html=values["--ascend-html"],
-            badge=values["--ascend-badge"],
-            baseline=read_baseline(values["--ascend-baseline"]),
-        ),
-        deviations=read_deviations(values["--ascend-deviations"], toolchain),
-        stress=stress,
-        nodes=nodes,
-        release=release,
-        audit=audit,
-    )
+    repeated = [each for each in values.repeated if each != "--ascend-cache"]
+    derived: dict[str, Any] = {
+        "folders": folders,
+        "arguments": ("--ascend-cache", *repeated) if suite else tuple(repeated),
+        "toolchain": toolchain,
+        "named": named,
+        "typed": any(OPTIONS[name].names_toolchain for name in typed_options(config)),
+        "chosen_by": _chosen_by(values, toolchain),
+        "atc": atc,
+        "selected_rules": values["--ascend-rule"],
+        "takes_core": _takes_core(config, values, folders),
+        "budget": _budget(values),
+        "listed": values["--ascend-rules"],
+        "editions": read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
+        "baseline": read_baseline(values["--ascend-baseline"]),
+        "deviations": read_deviations(values["--ascend-deviations"], toolchain),
+        "stress": stress,
+        "nodes": nodes,
+        "release": release,
+        "audit": audit,
+    }
+    keys = {option.key.removeprefix("ascend_"): name for name, option in OPTIONS.items()}
+    as_given = {
+        each.name: values[keys[each.name]] for each in fields(Settings) if each.name in keys
+    }
+    return Settings(**as_given | derived)
 
 
 def _budget(values: Values) -> Budget | None:
-    """The limit on checks, and the option that gave it."""
-    given: Budget | None = values["--ascend-budget"]
-    if values["--ascend-smoke"]:
-        if given is not None:
-            raise pytest.UsageError(
-                f"--ascend-smoke is a budget of {SMOKE.runs} runs and does not go with "
-                f"{values.shown('--ascend-budget')}; leave one of the two out."
-            )
-        return SMOKE
-    return given
+    """The budget of ``--ascend-budget`` or ``--ascend-smoke``."""
+    budget: Budget | None = values["--ascend-budget"]
+    if not values["--ascend-smoke"]:
+        return budget
+    if budget is not None:
+        raise pytest.UsageError(
+            f"--ascend-smoke is a budget of {SMOKE.runs} runs and does not go with "
+            f"{values.shown('--ascend-budget')}; leave one of the two out."
+        )
+    return SMOKE
 
 
 def _takes_core(config: pytest.Config, values: Values, folders: Sequence[str]) -> bool:
-    """Whether of the suite its core is run: the whole suite was not asked for, nor a part named."""
+    """Whether to run only the core: neither the whole suite nor a part of it was asked for."""
     if values["--ascend-suite"] != SUITES[0] or values["--ascend-matrix"] != MATRICES[0]:
         return False
-    given = config.option
-    named = given.keyword or given.markexpr or values["--ascend-rule"]
-    named = named or getattr(given, "lf", False) or any(map(_is_part, config.args))
-    return not named and any(folder in DOCUMENTS for folder in folders)
+    option = config.option
+    names_part = option.keyword or option.markexpr or values["--ascend-rule"]
+    names_part = names_part or getattr(option, "lf", False) or any(map(_is_part, config.args))
+    return not names_part and any(folder in DOCUMENTS for folder in folders)
 
 
 def _is_part(argument: str) -> bool:
@@ -227,17 +212,13 @@ def _is_part(argument: str) -> bool:
     return place.startswith(f"{PACKAGE}.") or SUITE in absolute.parents
 
 
-def _arguments(values: Values, suite: bool) -> tuple[str, ...]:
-    given = [each for each in values.repeated if each != "--ascend-cache"]
-    return ("--ascend-cache", *given) if suite else tuple(given)
-
-
 def _is_implied(
     config: pytest.Config, values: Values, release: ReleaseSettings, audit: AuditSettings
 ) -> bool:
-    """Whether what was typed asks for the suite although ``--ascend-cache`` was not given.
+    """Whether the command line asks for the suite without ``--ascend-cache``.
 
-    A project's configuration (``addopts``, ini keys) does not: it says how, not whether.
+    A project's configuration (``addopts``, ini keys) does not: it sets how the suite judges, not
+    that it runs.
     """
     elsewhere = release.releases or audit.directories or values.given("--ascend-torchair-script")
     names_tests = config.args_source is config.ArgsSource.ARGS
@@ -255,30 +236,29 @@ def _folders(
     release: ReleaseSettings,
     audit: AuditSettings,
 ) -> tuple[str, ...]:
+    """The folders of the suite that the options ask for."""
     folders: list[str] = []
-    if suite and toolchain in MINDSPORE_TOOLCHAINS:
+    is_mindspore = toolchain in MINDSPORE_TOOLCHAINS
+    if suite and is_mindspore:
         cache = toolchain.removeprefix("mindspore-").replace("-", "_")
         folders += ["mindspore/common", f"mindspore/{cache}"]
     elif suite:
         folders += DOCUMENTS
-    if suite and stress.asked:
-        folders.append("stress")
-        if nodes.number and toolchain not in MINDSPORE_TOOLCHAINS:
-            folders.append("stress_on_nodes")
-    if suite and nodes.number and toolchain not in MINDSPORE_TOOLCHAINS:
-        folders.append("shared")
-    if release.releases:
-        folders.append(RELEASE_FOLDER)
-    if audit.directories:
-        folders.append(AUDIT_FOLDER)
-    if values.given("--ascend-torchair-script"):
-        folders.append("torchair_script")
-    return tuple(folders)
+    on_nodes = suite and nodes.number and not is_mindspore
+    asked = {
+        "stress": suite and stress.asked,
+        "stress_on_nodes": on_nodes and stress.asked,
+        "shared": on_nodes,
+        _RELEASE: release.releases,
+        _AUDIT: audit.directories,
+        "torchair_script": values.given("--ascend-torchair-script"),
+    }
+    return (*folders, *(folder for folder, wanted in asked.items() if wanted))
 
 
 def _check_needed(values: Values) -> None:
-    """Refuse what is about verdicts where nothing is judged: there would be none."""
-    about_verdicts = files_of(values, Access.WRITES, Access.CONTINUES)
+    """Refuse options about verdicts in a run that judges nothing."""
+    about_verdicts = values.files(Access.WRITES, Access.CONTINUES)
     if values.given("--ascend-baseline"):
         about_verdicts.append((values.shown("--ascend-baseline"), values["--ascend-baseline"]))
     if about_verdicts:
@@ -289,7 +269,11 @@ def _check_needed(values: Values) -> None:
 
 
 def _toolchain(values: Values) -> str:
-    """The name of the toolchain, and that the options about it agree."""
+    """The name of the toolchain.
+
+    Raises:
+        pytest.UsageError: where the options about it contradict each other, or one is missing.
+    """
     implied = [name for name in _IMPLIES if values.given(name)]
     toolchain: str = values["--ascend-toolchain"] or (
         OPTIONS[implied[0]].about if implied else "reference"
@@ -303,7 +287,7 @@ def _toolchain(values: Values) -> str:
         _refuse_both(values.shown("--ascend-profile"), "reference", values.shown("--ascend-defect"))
     script = values["--ascend-torchair-script"]
     if script is not None and not script.is_file():
-        raise pytest.UsageError(f"--ascend-torchair-script={script} is no file; name a script.")
+        raise pytest.UsageError(f"--ascend-torchair-script={script} is not a file; name a script.")
     if toolchain == CANN_CACHE and not values.given("--ascend-cann-source"):
         raise pytest.UsageError(
             f"--ascend-toolchain={CANN_CACHE} needs a checkout of CANN's public repository ge; "
@@ -319,24 +303,15 @@ def _toolchain(values: Values) -> str:
     return toolchain
 
 
-def _chosen_by(values: Values, toolchain: str) -> str:
-    """The option that says the most about what is judged, with its value, for messages."""
-    chosen = (*_IMPLIES, "--ascend-toolchain")
-    given = (values.shown(name) for name in chosen if values.given(name))
-    return next(given, f"--ascend-toolchain={toolchain}")
-
-
-_IMPLIES = (
-    "--ascend-torchair-script",
-    "--ascend-atc",
-    "--ascend-op-compiler",
-    "--ascend-cann-source",
-)
-"""Options that say which toolchain is judged where ``--ascend-toolchain`` does not."""
-
-
 def _refuse_both(shown: str, about: str, other: str) -> None:
     raise pytest.UsageError(
         f"{shown} is about the toolchain '{about}' and does not go with {other}; leave one of the "
         "two out."
     )
+
+
+def _chosen_by(values: Values, toolchain: str) -> str:
+    """The most specific option that names the toolchain, with its value, for messages."""
+    names = (*_IMPLIES, "--ascend-toolchain")
+    given = (values.shown(name) for name in names if values.given(name))
+    return next(given, f"--ascend-toolchain={toolchain}")

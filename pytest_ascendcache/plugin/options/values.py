@@ -1,4 +1,4 @@
-"""The options of one run, each checked: the command line first, then the project's ini file."""
+"""The checked options of one run: from the command line, then from the project's ini file."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ _NOT_GIVEN: tuple[Any, ...] = (None, False, [])
 
 
 class Values:
-    """Values by option name. An option that was not given has its default.
+    """The value of each option by name; the default where the option was not given.
 
     Raises:
         pytest.UsageError: for a value that is empty, or not what the table expects.
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        self._read: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self._shown: dict[str, list[str]] = {}
-        if not hasattr(config, "workerinput"):  # the controller hands on what it has settled
+        if not hasattr(config, "workerinput"):  # a worker gets what the controller has settled
             _adopt_ini(config)
         for option in OPTIONS.values():
             given = getattr(config.option, option.key)
             if given in _NOT_GIVEN:
                 continue
             if option.kind is None:
-                self._read[option.name] = True
+                self._values[option.name] = True
                 self._shown[option.name] = [option.name]
                 continue
             texts = given if option.repeatable else [given]
-            values = [_read(option, option.name, text, Path.cwd()) for text in texts]
-            self._read[option.name] = tuple(values) if option.repeatable else values[0]
+            read = [_read(option, option.name, text, Path.cwd()) for text in texts]
+            self._values[option.name] = tuple(read) if option.repeatable else read[0]
             self._shown[option.name] = [
-                f"{option.name}={value if isinstance(value, str | Path) else text}"
-                for text, value in zip(texts, values, strict=True)
+                f"{option.name}={_as_text(value, text)}"
+                for text, value in zip(texts, read, strict=True)
             ]
 
     def __getitem__(self, name: str) -> Any:
         option = OPTIONS[name]
-        nothing: Any = () if option.repeatable else option.default if option.kind else False
-        return self._read.get(name, nothing)
+        default: Any = () if option.repeatable else option.default if option.kind else False
+        return self._values.get(name, default)
 
     def given(self, name: str) -> bool:
-        """Whether the option was given, in whatever way."""
-        return name in self._read
+        """Whether the option was given, on the command line or by the project."""
+        return name in self._values
 
     def shown(self, name: str) -> str:
         """The option with its value, for messages."""
@@ -56,13 +56,25 @@ class Values:
 
     @property
     def repeated(self) -> list[str]:
-        """The options that repeat a check, paths absolute. What is written is not written again."""
+        """The options of the command that repeats a check, with absolute paths.
+
+        Options that write a file are left out: the repeated run must not replace it.
+        """
         return [
             text
             for option in OPTIONS.values()
             if option.repeats and not option.access.writes
             for text in self._shown.get(option.name, ())
         ]
+
+    def files(self, *accesses: Access) -> list[tuple[str, Path]]:
+        """Files that the given options access in these ways, each with its option as shown."""
+        files: list[tuple[str, Path]] = []
+        for option in OPTIONS.values():
+            if option.access in accesses and self.given(option.name):
+                paths = self[option.name] if option.repeatable else (self[option.name],)
+                files += [(f"{option.name}={path}", path) for path in paths]
+        return files
 
 
 def _read(option: Option, where: str, text: str, base: Path) -> Any:
@@ -76,6 +88,11 @@ def _read(option: Option, where: str, text: str, base: Path) -> Any:
         return option.kind.read(text, base)
     except ValueError:
         raise pytest.UsageError(f"{where} must be {option.kind.expected}, not {text!r}.") from None
+
+
+def _as_text(value: Any, text: str) -> str:
+    """The value as the user could have typed it: a path is absolute, a number as it was written."""
+    return str(value) if isinstance(value, str | Path) else text
 
 
 def _adopt_ini(config: pytest.Config) -> None:
@@ -96,15 +113,11 @@ def _adopt_ini(config: pytest.Config) -> None:
             continue
         where = f"{option.key} in {config.inipath}"
         texts = (given or [""]) if option.repeatable else [given]
-        read = [_read(option, where, text, base) for text in texts]
-        kept = [
-            str(value) if isinstance(value, Path) else value if isinstance(value, str) else text
-            for text, value in zip(texts, read, strict=True)
-        ]
+        kept = [_as_text(_read(option, where, text, base), text) for text in texts]
         setattr(config.option, option.key, kept if option.repeatable else kept[0])
     for name in ("--ascend-mindspore", "--ascend-mindspore-other"):
         if config.option.ascend_toolchain not in MINDSPORE_TOOLCHAINS and name not in typed:
-            # A project's environment for other runs.
+            # The project names an environment for its MindSpore runs, and this is not one.
             setattr(config.option, OPTIONS[name].key, None)
 
 
@@ -112,13 +125,3 @@ def typed_options(config: pytest.Config) -> set[str]:
     """Names of the options on the command line itself, without the project's ``addopts``."""
     words = {word.partition("=")[0] for word in map(str, config.invocation_params.args)}
     return words & set(OPTIONS)
-
-
-def files_of(values: Values, *kinds: Access) -> list[tuple[str, Path]]:
-    """The given options whose files are used so, as they were given, and the files."""
-    found: list[tuple[str, Path]] = []
-    for option in OPTIONS.values():
-        if option.access in kinds and values.given(option.name):
-            paths = values[option.name] if option.repeatable else (values[option.name],)
-            found += [(f"{option.name}={path}", path) for path in paths]
-    return found

@@ -1,4 +1,4 @@
-// Drawings: inline SVG with a text that says the same.
+// Charts: inline SVG, with a text alternative of the same content.
 const round = (value) => Number(value.toPrecision(3));
 
 function axis(width, left, height, most, unit) {
@@ -16,7 +16,7 @@ const picture = (width, height, label, ...content) =>
     draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
       ...content));
 
-/** Rows of rank, seconds, event, detail: a lane a rank, waiting shaded, stores marked. */
+/** Rows of rank, seconds, event, detail: a lane for each rank, waiting framed, stores marked. */
 function timelineChart(rows) {
   const lanes = [...new Set(rows.map((row) => row[0]))].sort((a, b) => a - b || (a > b ? 1 : -1));
   const most = Math.max(0.001, ...rows.map((row) => row[1]));
@@ -52,7 +52,7 @@ function waiting(frame) {
 const bytes = (count) => count < 1e4 ? `${count} B`
   : count < 1e7 ? `${round(count / 1e3)} kB` : `${round(count / 1e6)} MB`;
 
-/** Rows of run, bytes before, bytes after, entries, removed entries: two bars a run. */
+/** Rows of run, bytes before, bytes after, entries, removed entries: two bars for each run. */
 function sizesChart(rows) {
   const most = Math.max(1, ...rows.flatMap((row) => [row[1], row[2]]));
   const width = Math.max(320, rows.length * 110 + 20), height = 190, floor = height - 38;

@@ -1,6 +1,6 @@
 "use strict";
-// What both pages share: embedded data, building elements, language and theme.
-// Text of a report only ever becomes text: nothing here parses markup.
+// Shared by both pages: embedded data, building elements, language and theme.
+// Texts of a report are only ever set as text: nothing here parses markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
 const one = (selector, within = document) => within.querySelector(selector);
@@ -22,17 +22,17 @@ const draw = (tag, attributes = {}, ...children) =>
 
 const chinese = () => root.dataset.lang === "zh";
 const say = (key) => data.strings[key][chinese() ? "zh" : "en"];
-/** Both languages at once; the style shows the chosen one. */
+/** A text in both languages; the style shows the chosen one. */
 function both(key) {
   const { en, zh } = data.strings[key];
   return make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh));
 }
-/** A text that something follows, with the colon of its language. */
+/** A text as a label, with the colon of its language. */
 function label(key) {
   const { en, zh } = data.strings[key];
   return inBoth(`${en}: `, `${zh}：`);
 }
-/** A text and its translation, where there is one. */
+/** A text and its translation, if it has one. */
 const inBoth = (en, zh) => zh
   ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
   : make("span", {}, en);
@@ -45,7 +45,7 @@ function remembered(key) {
   try { return localStorage.getItem(`ascendcache-${key}`); } catch { return null; }
 }
 function remember(key, value) {
-  try { localStorage.setItem(`ascendcache-${key}`, value); } catch { /* a file may not */ }
+  try { localStorage.setItem(`ascendcache-${key}`, value); } catch { /* not allowed for a page opened from a file */ }
 }
 
 function speak(language) {

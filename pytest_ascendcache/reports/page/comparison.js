@@ -1,4 +1,4 @@
-// The comparison: only a search, everything else is there.
+// The comparison: only the search; the template has everything else.
 const rows = all("tr[data-row]");
 one("#search").addEventListener("input", (event) => {
   const text = event.target.value.trim().toLowerCase();

@@ -1,4 +1,4 @@
-// The report: rules that open, combinations by two factors, drawings.
+// The report: rules that unfold, combinations by two factors, charts.
 const BROKEN = new Set(["fail", "undecided", "warn", "known deviation"]);
 const PORTION = 100;
 const { checks } = data;
@@ -24,7 +24,7 @@ function copyButton(text) {
   const button = make("button", { type: "button" }, both("copy"));
   button.addEventListener("click", async () => {
     try { await navigator.clipboard.writeText(text); } catch {
-      const area = make("textarea", {}, text);  // pages from files may not use the clipboard
+      const area = make("textarea", {}, text);  // a page opened from a file may not use the clipboard
       document.body.append(area);
       area.select();
       document.execCommand("copy");
@@ -36,37 +36,37 @@ function copyButton(text) {
   return button;
 }
 
-/** What a check saw; below its cause only what the cause does not say already. */
+/** The evidence of a check; below its cause only what the cause does not show already. */
 function story(number, belowCause = false) {
-  const told = data.stories[number];
+  const evidence = data.stories[number];
   const list = make("dl");
   const add = (key, ...content) => list.append(make("dt", {}, both(key)), make("dd", {}, ...content));
   // A text, or a pair of it in English and in Chinese.
   const lines = (key, texts) => add(key, ...texts.map((text) => make("pre", {}, inBoth(...[text].flat()))));
   const cell = checks.cell[number];
   if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
-  if (!told) { add("why", both("no_story")); return list; }
+  if (!evidence) { add("why", both("no_story")); return list; }
   const tell = (key, ...texts) => { if (texts[0]) add(key, make("pre", {}, inBoth(...texts))); };
-  const reason = [told.message, told.message_zh].map((each) => each || "");
+  const reason = [evidence.message, evidence.message_zh].map((each) => each || "");
   if (!belowCause) tell("why", ...reason);
   else tell("also", ...reason.map((each) => each.split("\n").slice(1).join("\n")));
-  for (const name of ["expected", "observed"]) tell(name, told[name], told[`${name}_zh`]);
-  if (!belowCause) tell("harm_seen", told.harm, told.harm_zh);
-  if (told.crash) add("crash", told.crash);
-  if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
-  if (told.ranks) lines("ranks", told.ranks.map(({ rank, ending }) => ending.map((each) => `rank ${rank}: ${each}`)));
-  if (told.findings) add("findings", findings(told.findings));
-  for (const step of told.steps || []) {
+  for (const name of ["expected", "observed"]) tell(name, evidence[name], evidence[`${name}_zh`]);
+  if (!belowCause) tell("harm_seen", evidence.harm, evidence.harm_zh);
+  if (evidence.crash) add("crash", evidence.crash);
+  if (evidence.deviation) lines("deviation", [evidence.deviation.reason, evidence.deviation.link].filter(Boolean));
+  if (evidence.ranks) lines("ranks", evidence.ranks.map(({ rank, ending }) => ending.map((each) => `rank ${rank}: ${each}`)));
+  if (evidence.findings) add("findings", findings(evidence.findings));
+  for (const step of evidence.steps || []) {
     lines("request", [step.command, ...(step.told || [])]);
     if (step.changes) lines("changed", [step.changes]);
     if (step.output) lines("said", [step.output.trim()]);
   }
-  if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
-  if (told.repeat && !belowCause) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
+  if (evidence.sandbox) add("sandbox", make("code", {}, `SANDBOX=${evidence.sandbox}`));
+  if (evidence.repeat && !belowCause) add("repeat", make("pre", {}, evidence.repeat), copyButton(evidence.repeat));
   return list;
 }
 
-/** What an audit found: a table of files. */
+/** The findings of an audit as a table of files. */
 function findings(found) {
   const names = [...new Set(found.flatMap((each) => Object.keys(each)))].filter((name) => name !== "rule");
   const head = names.map((name) => make("th", { scope: "col" }, name));
@@ -274,7 +274,7 @@ function heatField(field, label) {
   return cell;
 }
 
-// --- drawings ---
+// --- charts ---
 function startDrawing(id, courses, chart) {
   const section = one(`#${id}`);
   if (!courses.length) { section.hidden = true; return; }
@@ -307,5 +307,5 @@ startDrawing("timeline", data.timelines, timelineChart);
 startDrawing("sizes", data.sizes, sizesChart);
 startAccuracy();
 speak(root.dataset.lang);
-// When the page can be used, in milliseconds since it was asked for: measured by ci/bench.
+// Milliseconds from the request until the page can be used; ci/bench measures it.
 root.dataset.ready = Math.round(performance.now());

@@ -1,0 +1,38 @@
+"""The language of the user: what the plugin prints and raises is translated here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_ascendcache.language import Language, preferred_language, translated
+
+
+def language_of(config: pytest.Config) -> Language:
+    """The language of ``--ascend-language``, else that of the locale."""
+    return _language(config.getoption("--ascend-language", None))
+
+
+def say(config: pytest.Config, sentence: str) -> str:
+    """A sentence of the catalogue in the user's language."""
+    return translated(sentence, language_of(config))
+
+
+def translator_before_parsing(arguments: Sequence[str]) -> Callable[[str], str]:
+    """A function that translates, for ``--help``, before pytest has parsed its arguments."""
+    option, value = "--ascend-language", ""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if argument == option:
+            value = following
+        elif argument.startswith(f"{option}="):
+            value = argument.partition("=")[2]
+    language = _language(value)
+    return lambda sentence: translated(sentence, language)
+
+
+def _language(name: str | None) -> Language:
+    # An unknown language is refused in the language of the locale.
+    known = name in tuple(each.value for each in Language)
+    return Language(name) if known else preferred_language(os.environ)
