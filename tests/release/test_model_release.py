@@ -408,16 +408,16 @@ def test_outputs_that_tell_nothing_decide_nothing(pytester: pytest.Pytester, exa
     pytester.makeconftest(
         """
         import numpy
-        from pytest_ascendcache.toolchains import atc
+        from pytest_ascendcache.toolchains.atc import AtcToolchain
 
-        right = atc.run_model
+        right = AtcToolchain.run_model
 
-        def wrong(launcher, model, inputs, *more):
+        def wrong(self, model, inputs):
             if len(inputs) == 2:
                 return {"hidden": numpy.ones(3)}
-            return right(launcher, model, inputs, *more)
+            return right(self, model, inputs)
 
-        atc.run_model = wrong
+        AtcToolchain.run_model = wrong
         """
     )
     more = ("--ascend-rule=release/outputs-unchanged", "--ascend-release=samples.toml")
