@@ -102,15 +102,12 @@ def _import_everything() -> None:
 def _let_hypothesis_read_it() -> None:
     """Have Hypothesis search the imported modules for constants, so that no run does it again.
 
-    Hypothesis does so at the end of each collection. Its directory of examples is reset for runs.
+    Hypothesis does so at the end of each collection. Runs keep what it finds in the directory above.
     """
-    from hypothesis import configuration
-
     with contextlib.suppress(ImportError):  # older releases have none
         from hypothesis.internal.conjecture.providers import _get_local_constants
 
         _get_local_constants()
-    configuration.set_hypothesis_home_dir(None)
 
 
 def _be_pytest(request: dict[str, Any]) -> int:

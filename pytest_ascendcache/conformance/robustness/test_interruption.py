@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.kit.stories import (
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
-from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
+from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState, Operation, Tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Interruption,
@@ -406,6 +406,19 @@ class Upgraded:
         soc = run.result.request.options.soc
         assert not served, f"{where}: an old kernel is served for {soc}"
 
+    def next_chip(self, state: CrashState, number: int) -> str:
+        """A chip that can still be served an old entry in a state, in turn if several can."""
+        exposed = [soc for soc in self.socs if self._has_old_entry(state, soc)] or self.socs
+        return exposed[number % len(exposed)]
+
+    def _has_old_entry(self, state: CrashState, soc: str) -> bool:
+        directory = f"{self.cache.layout.soc(soc).relative_to(self.cache.root)}/"
+        return any(
+            name.startswith(directory) and marker.encode() in (item.data or b"")
+            for name, item in state.tree.items.items()
+            for marker in self.old
+        )
+
 
 @pytest.fixture
 def upgraded(
@@ -431,7 +444,7 @@ def test_an_upgrade_that_was_cut_short_is_taken_up_again(
     cache.evidence.crash = kind.value
     for number, state in enumerate(upgraded.compiling.states(kind)):
         upgraded.compiling.enter(state)
-        upgraded.goes_on(upgraded.socs[number % 2], str(state))
+        upgraded.goes_on(upgraded.next_chip(state, number), str(state))
 
 
 @rule("robust/upgrade-stamp")
