@@ -204,9 +204,6 @@ class AtcToolchain(CommandToolchain):
         operators = _distinct_names(request.operators)
         return replace(request, operators=operators, as_model=as_model)
 
-    def command(self, request: CompileRequest) -> tuple[str, list[str]]:
-        return "atc", self._arguments(request)
-
     def start_static(self, request: StaticRequest) -> StaticProcess:
         if Capability.OP_COMPILER not in self.capabilities:
             return super().start_static(request)
@@ -227,7 +224,7 @@ class AtcToolchain(CommandToolchain):
             return [delivered_model(prefix) or prefix.with_suffix(".om")] * len(request.operators)
         return [request.output / f"{operator.name}.om" for operator in request.operators]
 
-    def _arguments(self, request: CompileRequest) -> list[str]:
+    def command(self, request: CompileRequest) -> tuple[str, list[str]]:
         options = request.options
         debug_file = request.debug_file
         if options.debug_config is not None:
@@ -252,7 +249,7 @@ class AtcToolchain(CommandToolchain):
             "op_precision_mode": precision_file,
             **request.raw_options,
         }
-        return [f"--{key}={value}" for key, value in values.items() if value is not None]
+        return "atc", [f"--{key}={value}" for key, value in values.items() if value is not None]
 
 
 def find_program(program: str, name: str) -> Path:
