@@ -53,11 +53,8 @@ class EntryProblem(Exception):
         self.files, self.check, self.name, self.info = files, check, name, info
 
     def report(self, ledger: Ledger) -> None:
-        """Enter the problem in the ledger.
-
-        Raises:
-            ChangedWhileRead: if the blamed file is no longer what was judged.
-        """
+        """Enter the problem in the ledger. Raises ``ChangedWhileRead`` if the blamed file is no
+        longer what was judged."""
         folder, names = self.files
         folder.confirm(self.name, self.info)
         remove = tuple(folder.path(name) for name in names)
@@ -82,12 +79,9 @@ class Judge(ABC):
 
     @abstractmethod
     def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Judge one regular file; an entry is judged once, at its metadata if it has any.
-
-        Raises:
-            EntryProblem: if the entry breaks a rule.
-            CannotRead, ChangedWhileRead: if a file cannot be judged.
-        """
+        """Judge one regular file; an entry is judged once, at its metadata if it has any. Raises
+        ``EntryProblem`` if the entry breaks a rule, and ``CannotRead`` or ``ChangedWhileRead`` if a
+        file cannot be judged."""
 
 
 @dataclass
@@ -139,20 +133,14 @@ class Metadata(NamedTuple):
         return self.files.blame(check, self.name, detail, self.info)
 
     def require(self, texts: Sequence[str]) -> None:
-        """Check that the fields ``texts`` are strings and optional fields have their type.
-
-        Raises:
-            EntryProblem: for the first field of another type.
-        """
+        """Check that the fields ``texts`` are strings and optional fields have their type. Raises
+        ``EntryProblem`` for the first field of another type."""
         if problem := _wrong_type(self.fields, texts):
             raise self.blame(Check.METADATA, problem)
 
     def require_plain_names(self) -> None:
-        """Check that no name leads a reader to another directory.
-
-        Raises:
-            EntryProblem: for the first name that does.
-        """
+        """Check that no name leads a reader to another directory. Raises ``EntryProblem`` for the
+        first name that does."""
         named = [(name, self.fields.get(name)) for name in _NAMES]
         if isinstance(listed := self.fields.get("jsonList"), list):
             parts = (each for each in listed if isinstance(each, dict))
@@ -165,11 +153,8 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(files: Files, name: str, info: os.stat_result | None = None) -> Metadata | None:
-    """Read a metadata file; returns None if there is no regular file of that name.
-
-    Raises:
-        EntryProblem: if the file is not a JSON object.
-    """
+    """Read a metadata file; returns None if there is no regular file of that name. Raises
+    ``EntryProblem`` if the file is not a JSON object."""
     content = files.folder.read(name, info)
     if content is None:
         return None
@@ -220,13 +205,9 @@ def _type_name(value: object) -> str:
 def check_object(
     files: Files, name: str, expected: str, info: os.stat_result | None = None
 ) -> Content | None:
-    """Read an object whose metadata records the digest ``expected``; None if there is no file.
-
-    An object with that digest is what the compiler wrote. Only another one is examined further.
-
-    Raises:
-        EntryProblem: if the object has another digest.
-    """
+    """Read an object whose metadata records the digest ``expected``; None if there is no file. An
+    object with that digest is what the compiler wrote. Only another one is examined further. Raises
+    ``EntryProblem`` if the object has another digest."""
     content = files.folder.read(name, info, digest=True)
     if content is None or content.sha256 == expected.lower():
         return content

@@ -106,11 +106,7 @@ def _quoted(text: str | bytes) -> bytes:
 
 
 def write_plan(path: Path, plans: Sequence[RemovalPlan]) -> None:
-    """Write the script, as a whole or not at all.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Write the script, as a whole or not at all. Raises ``OSError`` if it cannot be written."""
     head = _HEAD.format(
         when=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         entries=sum(plan.entries for plan in plans),
@@ -126,9 +122,6 @@ def write_plan(path: Path, plans: Sequence[RemovalPlan]) -> None:
 
 
 def is_plan(path: Path) -> bool:
-    """Return whether :func:`write_plan` wrote a file, so that a new plan may replace it.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Return whether :func:`write_plan` wrote a file, so that a new plan may replace it. Raises
+    ``OSError`` if it cannot be read."""
     return read_input(path).startswith(_HEAD.partition("{when}")[0].encode())

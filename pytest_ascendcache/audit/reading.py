@@ -63,11 +63,8 @@ class Reader:
 
     @contextmanager
     def folder(self, path: Path, relative: str) -> Iterator[Folder]:
-        """Open a directory. Only the audited directory itself may be named by a link.
-
-        Raises:
-            OSError: if it cannot be opened.
-        """
+        """Open a directory. Only the audited directory itself may be named by a link. Raises
+        ``OSError`` if it cannot be opened."""
         flags = (_NOFOLLOW if relative else _NOFOLLOW & ~os.O_NOFOLLOW) | os.O_DIRECTORY
         try:
             descriptor = os.open(path, flags | os.O_NOATIME)
@@ -120,14 +117,9 @@ class Folder:
     def read(
         self, name: str, info: os.stat_result | None = None, digest: bool = False
     ) -> Content | None:
-        """Read a regular file; returns None if there is none of that name.
-
-        Pass ``info`` if :meth:`look` was called already.
-
-        Raises:
-            CannotRead: if it may not be read.
-            ChangedWhileRead: if it is no longer the file that ``info`` describes.
-        """
+        """Read a regular file; returns None if there is none of that name. Pass ``info`` if
+        :meth:`look` was called already. Raises ``CannotRead`` if it may not be read, and
+        ``ChangedWhileRead`` if it is no longer the file that ``info`` describes."""
         if info is None:
             info = self.look(name)
         if info is None or not stat.S_ISREG(info.st_mode):
@@ -145,11 +137,8 @@ class Folder:
 
     @contextmanager
     def opened(self, name: str, info: os.stat_result) -> Iterator[int]:
-        """Open a regular file and yield its descriptor.
-
-        Raises:
-            CannotRead, ChangedWhileRead: see :meth:`read`.
-        """
+        """Open a regular file and yield its descriptor. Raises the errors of
+        :meth:`read`."""
         try:
             descriptor = self.reader.open(name, info.st_uid, self.descriptor)
             try:
@@ -162,11 +151,8 @@ class Folder:
             raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
 
     def confirm(self, name: str, before: os.stat_result) -> None:
-        """Make sure that no process wrote a file since it was judged.
-
-        Raises:
-            ChangedWhileRead: if the file is no longer in the state ``before``.
-        """
+        """Make sure that no process wrote a file since it was judged. Raises ``ChangedWhileRead``
+        if the file is no longer in the state ``before``."""
         now = self.look(name)
         if now is None or _state(now) != _state(before):
             raise ChangedWhileRead(f"{self.path(name)} was written")

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 
 from pytest_ascendcache.audit.cann import SocCache
@@ -183,7 +184,7 @@ class Summary:
         elif all(kind is Kind.GRAPH_CACHE for kind, _ in jobs):
             result.inapplicable[Check.RANK_DUPLICATES] = "graphs are never the same bytes twice"
         for _, units in sorted(jobs.items()):
-            self._compare(_Names(result, self.reader, units), units)
+            self._compare(units)
 
     def _add_empty_ranks(self, jobs: dict[tuple[Kind, str], dict[int, str]]) -> None:
         """Add the ranks that have a directory but lost the kernels or graphs in it."""
@@ -196,10 +197,11 @@ class Summary:
                     empty = RankKernels if kind is Kind.KERNEL_META else GraphCache
                     self.result.units[unit] = empty(Ledger())
 
-    def _compare(self, names: _Names, units: Mapping[int, str]) -> None:
+    def _compare(self, units: Mapping[int, str]) -> None:
         # Imported late: it needs numpy, and most caches belong to no ranks.
         from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
 
+        names = partial(self._names, units)
         judges = {rank: self.result.units[unit] for rank, unit in sorted(units.items())}
         keyed = {r: j for r, j in judges.items() if isinstance(j, (RankKernels, GraphCache))}
         keys = {rank: judge.keys for rank, judge in keyed.items()}
@@ -210,17 +212,9 @@ class Summary:
             note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
             self._notes(Check.RANK_DUPLICATES).append(note)
 
-
-@dataclass(frozen=True)
-class _Names:
-    """Finds the names of kernels by their keys, in a second look at the ranks' directories."""
-
-    result: Audit
-    reader: Reader
-    units: Mapping[int, str]
-
-    def __call__(self, rank: int, keys: frozenset[int]) -> list[str]:
-        unit = self.units[rank]
+    def _names(self, units: Mapping[int, str], rank: int, keys: frozenset[int]) -> list[str]:
+        """Names of a rank's kernels by their keys, from a second look at its directory."""
+        unit = units[rank]
         try:
             with self.reader.folder(self.result.directory / unit, unit) as folder:
                 found = {name_key(name) for name in os.listdir(folder.descriptor)}  # noqa: PTH208 - of an open directory

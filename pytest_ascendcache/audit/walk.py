@@ -82,11 +82,8 @@ class Walk:
 
 
 def holds_a_cache(root: Path) -> bool:
-    """Return whether any directory of a known cache has something in it.
-
-    Raises:
-        OSError: if no cache is found and a directory cannot be read.
-    """
+    """Return whether any directory of a known cache has something in it. Raises ``OSError`` if no
+    cache is found and a directory cannot be read."""
     problems: list[OSError] = []
     walk = Walk(root, Reader(), lambda _, error: problems.append(error), lambda _: None)
     for visit in walk:

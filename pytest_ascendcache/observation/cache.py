@@ -25,12 +25,7 @@ from pytest_ascendcache.contract.editions import default
 from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
 from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.aftermath import CacheWitness
-from pytest_ascendcache.observation.evidence import (
-    Evidence,
-    NotDecidable,
-    PositiveControl,
-    Step,
-)
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -220,13 +215,10 @@ class CacheUnderTest:
         before = Snapshot.take(self.root)
         results = self.toolchain.compile_together(requests)
         after = Snapshot.take(self.root)
-        runs = [
-            self._run(request, result, before, after)
+        return [
+            self._observed(request, result, before, after)
             for request, result in zip(requests, results, strict=True)
         ]
-        for run in runs:
-            self._note(run)
-        return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator. If
@@ -487,7 +479,6 @@ class CacheUnderTest:
         takes. Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
         undisturbed."""
         request = self.request(*operators, **options)
-
         logs = self.sandbox / f"record-{self.new_output().name}"
         return Interruption(
             self.root,
@@ -556,9 +547,7 @@ class CacheUnderTest:
 
     def _unmarked(self, request: CompileRequest) -> Run:
         (result,) = self.toolchain.compile_together([request])
-        run = self._run(request, result, Snapshot({}), Snapshot({}))
-        self._note(run)
-        return run
+        return self._observed(request, result, Snapshot({}), Snapshot({}))
 
     def known_state(
         self,
@@ -586,11 +575,12 @@ class CacheUnderTest:
         """Never mark these entries. They are large, and no check asks for their operators."""
         self._left_alone.update(stems)
 
-    def _run(
+    def _observed(
         self, request: CompileRequest, result: CompileResult, before: Snapshot, after: Snapshot
     ) -> Run:
+        """The run of a process that has ended, recorded as evidence."""
         choice = request.options.entry_choice
-        return Run(
+        run = Run(
             result=result,
             operators=request.operators,
             before=before,
@@ -604,6 +594,8 @@ class CacheUnderTest:
             },
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
+        self._note(run)
+        return run
 
     def _seen(self, result: CompileResult) -> frozenset[str]:
         """The birthmarks that were delivered before this run."""

@@ -1,4 +1,5 @@
-"""Gangs started by a toolchain's own launcher, which starts every rank with one command."""
+"""Gangs started by a toolchain's own launcher (``Capability.GANG_LAUNCHER``), which starts every
+rank with one command."""
 
 from __future__ import annotations
 
@@ -7,44 +8,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.toolchains import Script, TrainRequest, TrainResult
+from pytest_ascendcache.toolchains import Script
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-class Launched(Protocol):
-    """Ranks that were started together."""
-
-    @property
-    def sums(self) -> Sequence[NDArray[Any] | None]:
-        """The sum of all ranks' first outputs, as each rank received it."""
-
-    def said(self, lost: int) -> str:
-        """What everybody but the rank ``lost`` printed."""
-
-    def kill(self) -> None:
-        """Kill all of them."""
-
-    def settles(self) -> None:
-        """Wait until all of them are waiting."""
-
-    def wait(self, deadline: float | None = None) -> Sequence[TrainResult]:
-        """Wait for the end of each rank."""
-
-
-class LaunchesGangs(Protocol):
-    """A toolchain with ``Capability.GANG_LAUNCHER``."""
-
-    def start_gang(self, request: TrainRequest, size: int, port: int) -> Launched:
-        """Start ``size`` ranks that meet at ``port``."""
+    from pytest_ascendcache.toolchains.mindspore.gang import Gang
+    from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
 
 
 _RANK = re.compile(r"(?i)(?<![/\w])(?:rank|worker|node)(?:[ _-]?id)?[ :=\[]*(\d+)\b")
@@ -57,7 +32,7 @@ class LaunchedGang:
     """A running gang; :meth:`wait` tells how its ranks ended."""
 
     networks: NetworkUnderTest
-    launched: Launched
+    launched: Gang
     before: Snapshot
     since: float
 
@@ -102,7 +77,7 @@ def launched_gang(
     script: Script | None = None,
 ) -> Iterator[LaunchedGang]:
     """Start a gang with the toolchain's launcher. Ranks that nobody waits for are killed."""
-    toolchain = cast(LaunchesGangs, networks.toolchain)
+    toolchain = cast("MindSporeToolchain", networks.toolchain)
     with meeting_place(size) as place:
         request = networks.request(network, environment=environment, script=script)
         before = Snapshot.take(networks.site)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -137,52 +138,44 @@ def _some(operations: list[Operation], what: str) -> list[Operation]:
     return operations
 
 
+@dataclass(frozen=True)
 class Moments:
     """A recorded compile on a node, which can be stopped before its file operations. ``run`` runs
     it without stopping. ``forget`` empties the directory ``root``; :meth:`reset` brings it back
     into the state before the compile."""
 
-    def __init__(
-        self,
-        interruption: Interruption[Run],
-        run: Callable[[], Run],
-        forget: Callable[[], None],
-        root: Path,
-    ) -> None:
-        self._interruption = interruption
-        self.run = run
-        self._forget = forget
-        self._root = root
+    interruption: Interruption[Run]
+    run: Callable[[], Run]
+    forget: Callable[[], None]
+    root: Path
 
     @property
     def names(self) -> list[Operation]:
         """Up to :data:`MOST` operations that change names or take locks, evenly selected; fewer for
         a slow toolchain. Raises ``NotDecidable`` if there is none, so that nothing would be
         judged."""
-        naming = [each for each in self._interruption.holdable if each.act.names]
-        return self._interruption.worthwhile(spread(_some(naming, "name"), MOST))
+        naming = [each for each in self.interruption.holdable if each.act.names]
+        return self.interruption.worthwhile(spread(_some(naming, "name"), MOST))
 
     @property
     def publishing(self) -> list[Operation]:
         """The first and the last rename or link of its own files: a file is written but not yet in
         place. Raises ``NotDecidable`` if there is none."""
-        moving = [
-            each for each in self._interruption.holdable if each.act in (Act.RENAME, Act.LINK)
-        ]
+        moving = [each for each in self.interruption.holdable if each.act in (Act.RENAME, Act.LINK)]
         moving = _some(moving, "rename")
         return moving if len(moving) < 2 else [moving[0], moving[-1]]
 
     def reads(self, name: str) -> list[Operation]:
         """The operations that open files with ``name`` in their path for reading. Raises
         ``NotDecidable`` if there is none."""
-        opening = [each for each in self._interruption.holdable if each.act is Act.READ]
+        opening = [each for each in self.interruption.holdable if each.act is Act.READ]
         of_name = [each for each in opening if name in each.path]
-        return self._interruption.worthwhile(_some(of_name, "read"))
+        return self.interruption.worthwhile(_some(of_name, "read"))
 
     @property
     def locks(self) -> list[Operation]:
         """Where the compile takes locks."""
-        return [each for each in self._interruption.operations if each.act is Act.LOCK]
+        return [each for each in self.interruption.operations if each.act is Act.LOCK]
 
     @property
     def locks_by_fcntl(self) -> bool:
@@ -196,12 +189,12 @@ class Moments:
     def reset(self) -> None:
         """Bring the directory into the state before the compile; no node remembers any name in
         it."""
-        self._forget()
-        self._interruption.before.write(self._root)
+        self.forget()
+        self.interruption.before.write(self.root)
 
     def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
         """The compile, started in the directory's current state and stopped before an operation."""
-        return self._interruption.held(at, may_end)
+        return self.interruption.held(at, may_end)
 
 
 def remove_shared(directory: Path) -> None:

@@ -13,7 +13,6 @@ from pytest_ascendcache.release.file import Release, ReleaseFileError, read_rele
 from pytest_ascendcache.release.inputs import file_sha256, package_stamps, read_digests
 from pytest_ascendcache.release.kernels import (
     copy_cache,
-    copy_kernels,
     outdated_kernels,
     rank_directories,
     rank_problems,
@@ -54,7 +53,6 @@ __all__ = [
     "cache_mode_problems",
     "contradictions",
     "copy_cache",
-    "copy_kernels",
     "debug_problems",
     "debugging_option_problems",
     "distinct_operators",

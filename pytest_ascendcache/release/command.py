@@ -75,11 +75,8 @@ class AtcCommand:
 
 
 def parse_command(text: str | Iterable[str], variables: Mapping[str, str]) -> AtcCommand:
-    """Parse a command line, or its words, with ``$NAME`` replaced from ``variables``.
-
-    Raises:
-        CommandError: names the word that is wrong.
-    """
+    """Parse a command line, or its words, with ``$NAME`` replaced from ``variables``. Raises
+    ``CommandError``, which names the word that is wrong."""
     words = _words(text)
     environment: dict[str, str] = {}
     while words and (match := _ASSIGNMENT.fullmatch(words[0])):
@@ -129,11 +126,8 @@ def option_name(text: str) -> str:
 
 
 def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Refuse options that ATC does not have; ``others`` are options of a newer ATC.
-
-    Raises:
-        CommandError: names the option, and the most similar one of ATC.
-    """
+    """Refuse options that ATC does not have; ``others`` are options of a newer ATC. Raises
+    ``CommandError``, which names the option, and the most similar one of ATC."""
     for name in sorted(set(options) - ATC_OPTIONS - set(others)):
         if near := nearest(name, ATC_OPTIONS):
             raise CommandError(f"atc has no option --{name}; did you mean --{near}?")
@@ -144,11 +138,8 @@ def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """Replace ``$NAME`` and ``${NAME}`` in a text, as a shell does.
-
-    Raises:
-        CommandError: if a variable is not set.
-    """
+    """Replace ``$NAME`` and ``${NAME}`` in a text, as a shell does. Raises ``CommandError`` if a
+    variable is not set."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]

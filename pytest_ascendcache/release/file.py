@@ -130,11 +130,8 @@ def _placed(file: Path, text: str) -> Path:
 
 
 def read_release(path: Path, variables: Mapping[str, str]) -> Release:
-    """Read a release file. ``variables`` replace ``$NAME`` in the command and the tables.
-
-    Raises:
-        ReleaseFileError: for a file that cannot be read, an unknown key or a wrong value.
-    """
+    """Read a release file. ``variables`` replace ``$NAME`` in the command and the tables. Raises
+    ``ReleaseFileError`` for a file that cannot be read, an unknown key or a wrong value."""
     path = path.absolute()
     try:
         content = tomllib.loads(read_text(path, "utf-8-sig"))

@@ -146,11 +146,8 @@ def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
 def template(
     file: str, words: Sequence[str], variables: Mapping[str, str], toolchain: str = ""
 ) -> str:
-    """Return the text of a release file, filled from a command line and the environment.
-
-    Raises:
-        CommandError: if the command line cannot be read, or atc does not have one of its options.
-    """
+    """Return the text of a release file, filled from a command line and the environment. Raises
+    ``CommandError`` if the command line cannot be read, or atc does not have one of its options."""
     command = atc.parse_command(words, variables)
     options = command.options
     atc.check_names(options)

@@ -26,13 +26,9 @@ _LARGE = 64 << 20
 
 
 def read_digests(release: Release) -> dict[str, str]:
-    """Return the digests, by path, of the files that the release's command reads.
-
-    They include an ONNX model's external data.
-
-    Raises:
-        OSError: for a file that cannot be read; its ``filename`` says which.
-    """
+    """Return the digests, by path, of the files that the release's command reads. They include an
+    ONNX model's external data. Raises ``OSError`` for a file that cannot be read; its ``filename``
+    says which."""
     options, files = release.conversion_options, list[Path]()
     named = {atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK, atc.DEBUG_CONFIG, *atc.INPUT_FILES}
     for key, value in options.items():

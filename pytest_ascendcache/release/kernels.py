@@ -46,25 +46,15 @@ def soc_directory(cache: Path, soc: str) -> Path | None:
     return directory if directory.is_dir() else None
 
 
-def copy_kernels(release: Release, cache: Path, root: Path) -> bool:
-    """Copy the entries of the release's operator types to a new cache directory ``root``.
+def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool = False) -> bool:
+    """Copy the entries of the release's SoC to a new cache directory ``root``.
 
-    Files that describe the cache are copied too, links are not. Returns whether ``cache`` has
-    entries of the release's SoC at all.
+    With ``only_operators`` only those of its operators' types are copied. Names of entries do not
+    tell which of them a model's fused operators need. Files that describe the cache are copied too,
+    links are not. Returns whether ``cache`` has entries of the SoC at all.
     """
-    types = tuple(f"te_{each.lower()}_" for each in {one.type for one in release.operators})
-    return _copy_entries(release, cache, root, types)
-
-
-def copy_cache(release: Release, cache: Path, root: Path) -> bool:
-    """Copy every entry of the release's SoC to a new cache directory ``root``.
-
-    Their names do not tell which of them a model's fused operators need.
-    """
-    return _copy_entries(release, cache, root, ("",))
-
-
-def _copy_entries(release: Release, cache: Path, root: Path, beginnings: tuple[str, ...]) -> bool:
+    types = {each.type.lower() for each in release.operators}
+    beginnings = tuple(f"te_{each}_" for each in types) if only_operators else ("",)
     source = soc_directory(cache, release.soc)
     if source is None:
         return False
@@ -93,10 +83,8 @@ def outdated_kernels(release: Release) -> list[Problem]:
     """Report entries older than the knowledge base: nobody compiled with force since it changed.
 
     Force removes every entry and compiles again, so that all entries are newer. Times are compared
-    in whole seconds, because CANN drops the rest when it reuses an entry.
-
-    Raises:
-        FileNotFoundError: if a knowledge base does not exist or has no file.
+    in whole seconds, because CANN drops the rest when it reuses an entry. Raises
+    ``FileNotFoundError`` if a knowledge base does not exist or has no file.
     """
     newest = max(map(_newest, release.knowledge_base))
     found = []

@@ -140,13 +140,9 @@ def _modes(path: Path) -> ModeTable:
 
 
 def options_digest(release: Release) -> str:
-    """Return a digest of what kernels depend on apart from toolchain, SoC and operators.
-
-    Files count by content, so that a release may be moved, and its precision file commented.
-
-    Raises:
-        OSError: if one of the files cannot be read.
-    """
+    """Return a digest of what kernels depend on apart from toolchain, SoC and operators. Files
+    count by content, so that a release may be moved, and its precision file commented. Raises
+    ``OSError`` if one of the files cannot be read."""
     options: dict[str, Any] = dict(release.kernel_options)
     if release.precision_file is not None and atc.PRECISION_FILE in options:
         table = _modes(release.precision_file)
@@ -166,11 +162,7 @@ def _content(path: Path) -> dict[str, str]:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.
-
-    Raises:
-        ManifestError: names the file and what is wrong with it.
-    """
+    """Read a manifest. Raises ``ManifestError``, which names the file and what is wrong with it."""
     try:
         content = json.loads(read_text(path))
     except FileNotFoundError:
@@ -229,13 +221,9 @@ def update_manifest(
     kernels: Mapping[str, KernelDigest] | None = None,
     model: Mapping[str, KernelDigest] | None = None,
 ) -> None:
-    """Write the kernels of operators or of the model into a manifest.
-
-    The other part is kept if it is comparable. Concurrent updates wait for each other.
-
-    Raises:
-        ManifestError: as :func:`read_manifest` and :func:`write_manifest`.
-    """
+    """Write the kernels of operators or of the model into a manifest. The other part is kept if it
+    is comparable. Concurrent updates wait for each other. Raises the errors of
+    :func:`read_manifest` and :func:`write_manifest`."""
     with _alone(path):
         golden = read_manifest(path) if path.exists() else now
         if golden.unlike(now):
@@ -247,11 +235,8 @@ def update_manifest(
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock under which one process at a time updates manifests in a directory.
-
-    Raises:
-        ManifestError: if the directory cannot be opened.
-    """
+    """Hold the lock under which one process at a time updates manifests in a directory. Raises
+    ``ManifestError`` if the directory cannot be opened."""
     place = destination(path).parent
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -267,11 +252,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write a manifest, as a whole or not at all.
-
-    Raises:
-        ManifestError: if it cannot be written, or the file exists and is not a manifest.
-    """
+    """Write a manifest, as a whole or not at all. Raises ``ManifestError`` if it cannot be written,
+    or the file exists and is not a manifest."""
     if path.exists():
         try:
             existing = json.loads(read_text(path))

@@ -7,18 +7,28 @@ file facts ``cann-operator-cache`` sections 5.1 and 5.2.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
-from pytest_ascendcache.release.nodes import nodes_among
 from pytest_ascendcache.release.problem import Problem
 
 _SECTIONS = {"[ByOpType]": False, "[ByNodeName]": True}
 
 _KEPT = "a precision file beside the release file, loaded with --op_precision_mode"
+
+_NAME = {"3": b"\x0a", "5": b"\x1a"}
+"""The first byte of the field with a node's name, by ``--framework``: of TensorFlow and ONNX. For
+others any field counts that has the name's bytes."""
+_TYPE = {"5": b"\x22"}
+"""The same for a node's type. ATC calls ONNX nodes without a name by type and number, so a type
+with any number counts as a name."""
+_NUMBERED = re.compile(r"(.+)_\d+")
+_AT_ONCE = 1 << 24
+"""Bytes of a model that are searched at once."""
 
 
 def debugging_option_problems(release: Release) -> list[Problem]:
@@ -61,18 +71,14 @@ class _Line:
 
 
 def precision_file_problems(text: str, release: Release, tables: ImplModeTables) -> list[Problem]:
-    """Report lines of a precision file that have no effect: CANN drops them silently.
-
-    A line is right if ``all_ops_impl_mode.ini`` lists its mode for the type, or if one of the
-    installation's own tables has the same line: that list is incomplete.
-
-    Raises:
-        OSError: if the model cannot be read.
-    """
+    """Report lines of a precision file that have no effect: CANN drops them silently. A line is
+    right if ``all_ops_impl_mode.ini`` lists its mode for the type, or if one of the installation's
+    own tables has the same line: that list is incomplete. Raises ``OSError`` if the model cannot be
+    read."""
     types, found = _types(release), list[Problem]()
     named = {line.key for line in _lines(text, []) if line.by_name}
     misplaced = (named & tables.offered.keys()) - types.keys()
-    misplaced -= nodes_among(release, misplaced)
+    misplaced -= _nodes_among(release, misplaced)
     seen: dict[tuple[bool, str], _Line] = {}
     for line in _lines(text, found):
         first = seen.setdefault((line.by_name, line.key), line)
@@ -94,16 +100,12 @@ def precision_file_problems(text: str, release: Release, tables: ImplModeTables)
 
 
 def unknown_nodes(text: str, release: Release) -> list[str]:
-    """Return names of nodes that neither an operator nor the model has, in line order.
-
-    Files cannot tell whether such a line takes effect: a fusion may create the node.
-
-    Raises:
-        OSError: if the model cannot be read.
-    """
+    """Return names of nodes that neither an operator nor the model has, in line order. Files cannot
+    tell whether such a line takes effect: a fusion may create the node. Raises ``OSError`` if the
+    model cannot be read."""
     types = _types(release)
     names = [line.key for line in _lines(text, []) if line.by_name and line.key not in types]
-    known = nodes_among(release, names)
+    known = _nodes_among(release, names)
     return [] if release.model is None else [each for each in names if each not in known]
 
 
@@ -170,3 +172,46 @@ def _wrong_mode(line: _Line, kind: str, tables: ImplModeTables) -> Iterator[Prob
 def _nearest(key: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     return f"perhaps {near[0]}" if near else "no line for it"
+
+
+def _nodes_among(release: Release, names: Collection[str]) -> frozenset[str]:
+    """Return those names that nodes of the model have. Raises ``OSError`` if it cannot be read.
+
+    The file is searched, not parsed, so this needs no package for its format. It contains each
+    name in one piece: as a field of a protocol buffer, which is a length and the bytes, or in
+    quotes if the file is text.
+    """
+    if release.model is None or not names:
+        return frozenset()
+    framework = release.options.get("framework", "")
+    wanted = {each: tuple(_spellings(each, framework)) for each in names}
+    longest = max(len(text) for texts in wanted.values() for text in texts)
+    found: set[str] = set()
+    before = b""
+    with release.model.open("rb") as file:
+        while len(found) < len(wanted) and (read := file.read(_AT_ONCE)):
+            part = before + read
+            found |= {name for name in wanted if any(text in part for text in wanted[name])}
+            before = part[-longest:]
+    return frozenset(found)
+
+
+def _spellings(name: str, framework: str) -> Iterator[bytes]:
+    """Yield the byte strings of which a file has one if it has a node of this name."""
+    yield _NAME.get(framework, b"") + _field(name)
+    for quote in ("'", '"'):
+        yield f"{quote}{name}{quote}".encode(errors="replace")
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered and framework in _TYPE:
+        yield _TYPE[framework] + _field(numbered[1])
+
+
+def _field(text: str) -> bytes:
+    """Encode a text as a protocol buffer does: its length, then its bytes."""
+    data = text.encode(errors="replace")
+    length, coded = len(data), bytearray()
+    while length > 0x7F:
+        coded.append(length & 0x7F | 0x80)
+        length >>= 7
+    coded.append(length)
+    return bytes(coded) + data

@@ -28,12 +28,10 @@ class SamplesError(Exception):
 def sample_inputs(release: Release) -> Arrays:
     """Return the release's own inputs, or generate some for the shapes of its ONNX model.
 
-    Generated inputs are the same every time. Floating-point inputs are normally distributed.
-    Whole numbers are row numbers if the input indexes a table, the first and the last row among
-    them; otherwise 0 and 1, as in a mask.
-
-    Raises:
-        SamplesError: if a file cannot be read, or the model does not tell its inputs.
+    Generated inputs are the same every time. Floating-point inputs are normally distributed. Whole
+    numbers are row numbers if the input indexes a table, the first and the last row among them;
+    otherwise 0 and 1, as in a mask. Raises ``SamplesError`` if a file cannot be read, or the model
+    does not tell its inputs.
     """
     if release.inputs is not None:
         return _read(release.inputs)
@@ -73,11 +71,8 @@ def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def float32_outputs(release: Release, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-    """Run the ONNX model in float32 with onnxruntime, or with the slower package onnx.
-
-    Raises:
-        SamplesError: if neither can run it.
-    """
+    """Run the ONNX model in float32 with onnxruntime, or with the slower package onnx. Raises
+    ``SamplesError`` if neither can run it."""
     proto = _onnx(release)
     names = [each.name for each in proto.graph.output]
     path = str(release.model)

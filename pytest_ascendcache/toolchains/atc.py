@@ -21,12 +21,16 @@ from pytest_ascendcache.operators import OperatorSpec, write_single_op
 from pytest_ascendcache.processes.ending import in_words
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.hosts import HostLauncher, another_host
-from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher
-from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
+from pytest_ascendcache.processes.launch import Command, Ended, Launcher, ProcessLauncher
+from pytest_ascendcache.toolchains.base import (
+    CommandToolchain,
+    Started,
+    log_directory,
+    wait_for_all,
+)
 from pytest_ascendcache.toolchains.conversion import (
     ConvertRequest,
     ConvertResult,
-    convert,
     delivered_model,
 )
 from pytest_ascendcache.toolchains.models import write_model
@@ -133,7 +137,29 @@ class AtcToolchain(CommandToolchain):
         return self.launcher.argv("atc", ())
 
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
-        return convert(self.launcher, requests, self._base_environment, self._deadline)
+        return wait_for_all(map(self._start_conversion, requests), self._deadline)
+
+    def _start_conversion(self, request: ConvertRequest) -> Started[ConvertResult]:
+        for directory in (request.output.parent, request.work, request.home):
+            directory.mkdir(parents=True, exist_ok=True)
+        settings = {"HOME": str(request.home), **request.environment}
+        environment = {**self._base_environment, **settings}
+        running = self.launcher.start(Command("atc", request.arguments, environment, request.work))
+        began = time.monotonic()
+
+        def result(ended: Ended) -> ConvertResult:
+            return ConvertResult(
+                request=request,
+                argv=self.launcher.argv("atc", request.arguments),
+                environment=settings,
+                returncode=ended.returncode,
+                deadline=self._deadline,
+                output=ended.output,
+                model=delivered_model(request.output),
+                seconds=time.monotonic() - began,
+            )
+
+        return running, result
 
     def impl_mode_tables(self) -> Mapping[str, str]:
         if self._impl_mode_directory is None:
@@ -178,9 +204,6 @@ class AtcToolchain(CommandToolchain):
         operators = _distinct_names(request.operators)
         return replace(request, operators=operators, as_model=as_model)
 
-    def command(self, request: CompileRequest) -> tuple[str, list[str]]:
-        return "atc", self._arguments(request)
-
     def start_static(self, request: StaticRequest) -> StaticProcess:
         if Capability.OP_COMPILER not in self.capabilities:
             return super().start_static(request)
@@ -201,7 +224,7 @@ class AtcToolchain(CommandToolchain):
             return [delivered_model(prefix) or prefix.with_suffix(".om")] * len(request.operators)
         return [request.output / f"{operator.name}.om" for operator in request.operators]
 
-    def _arguments(self, request: CompileRequest) -> list[str]:
+    def command(self, request: CompileRequest) -> tuple[str, list[str]]:
         options = request.options
         debug_file = request.debug_file
         if options.debug_config is not None:
@@ -226,7 +249,7 @@ class AtcToolchain(CommandToolchain):
             "op_precision_mode": precision_file,
             **request.raw_options,
         }
-        return [f"--{key}={value}" for key, value in values.items() if value is not None]
+        return "atc", [f"--{key}={value}" for key, value in values.items() if value is not None]
 
 
 def find_program(program: str, name: str) -> Path:

@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import Command, Launcher, Running, end_all
-from pytest_ascendcache.toolchains.protocol import (
-    CompileRequest,
-    CompileResult,
-    StagedChange,
-)
+from pytest_ascendcache.processes.launch import Command, Ended, Launcher, Running, end_all
+from pytest_ascendcache.toolchains.protocol import CompileRequest, CompileResult, StagedChange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_ascendcache.toolchains.static_kernel import StaticProcess, StaticRequest
     from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+
+Result = TypeVar("Result")
+Started = tuple[Running, Callable[[Ended], Result]]
+"""A started process, and what makes a result of its end."""
 
 _LOG_FILES, _LOG_TAIL, _LOG_LINES, _LOG_WIDTH = 16, 65_536, 12, 400
 """Limits for logs: number of files, bytes of each, lines in total, characters of a line."""
@@ -109,24 +110,12 @@ class CommandToolchain(BaseToolchain, ABC):
         return request
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        started: list[tuple[CompileRequest, tuple[str, ...], Running]] = []
-        results: list[CompileResult] = []
-        try:
-            for request in requests:
-                started.append(self._start(self.prepared(request)))
-            deadline = time.monotonic() + self._deadline
-            for each in started:
-                results.append(self._result(*each, deadline))
-        finally:
-            # No process outlives this call, even if one cannot be started or the run is
-            # interrupted.
-            end_all([running for _, _, running in started[len(results) :]])
-        return results
+        return wait_for_all((self._start(self.prepared(each)) for each in requests), self._deadline)
 
     def close(self) -> None:
         self.launcher.close()
 
-    def _start(self, request: CompileRequest) -> tuple[CompileRequest, tuple[str, ...], Running]:
+    def _start(self, request: CompileRequest) -> Started[CompileResult]:
         for directory in (request.output, request.work, request.home):
             directory.mkdir(parents=True, exist_ok=True)
         program, arguments = self.command(request)
@@ -139,12 +128,11 @@ class CommandToolchain(BaseToolchain, ABC):
         running = self.launcher.start(
             Command(program, arguments, environment, request.work, request.umask)
         )
-        return request, self.launcher.argv(program, arguments), running
+        return running, partial(self._result, request, self.launcher.argv(program, arguments))
 
     def _result(
-        self, request: CompileRequest, argv: tuple[str, ...], running: Running, deadline: float
+        self, request: CompileRequest, argv: tuple[str, ...], ended: Ended
     ) -> CompileResult:
-        ended = running.wait(deadline)
         paths = self.delivered(request)
         result = CompileResult(
             request=request,
@@ -162,6 +150,22 @@ class CommandToolchain(BaseToolchain, ABC):
         if result.succeeded or not self.keeps_logs:
             return result
         return replace(result, log=error_lines(log_directory(request)))
+
+
+def wait_for_all(started: Iterable[Started[Result]], seconds: float) -> list[Result]:
+    """Start processes, wait ``seconds`` for all of them, and return their results. No process
+    outlives this call, even if one cannot be started or the run is interrupted."""
+    running: list[Started[Result]] = []
+    results: list[Result] = []
+    try:
+        for each in started:
+            running.append(each)
+        deadline = time.monotonic() + seconds
+        for process, result in running:
+            results.append(result(process.wait(deadline)))
+    finally:
+        end_all([process for process, _ in running[len(results) :]])
+    return results
 
 
 def log_directory(request: CompileRequest) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pytest_ascendcache.processes.ending import ProcessResult
-from pytest_ascendcache.processes.launch import Command, Launcher, Running, end_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,42 +82,6 @@ class ModelConverter(Protocol):
     def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Run a model in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
         ``KernelRunError`` if the process fails or does not end."""
-
-
-def convert(
-    launcher: Launcher,
-    requests: Sequence[ConvertRequest],
-    base: Mapping[str, str],
-    deadline: float,
-) -> list[ConvertResult]:
-    """Run conversions at the same time. ``base`` is the environment before a request adds to it."""
-    started: list[tuple[ConvertRequest, Running, float]] = []
-    results: list[ConvertResult] = []
-    try:
-        for request in requests:
-            for directory in (request.output.parent, request.work, request.home):
-                directory.mkdir(parents=True, exist_ok=True)
-            environment = {**base, "HOME": str(request.home), **request.environment}
-            command = Command("atc", request.arguments, environment, request.work)
-            started.append((request, launcher.start(command), time.monotonic()))
-        until = time.monotonic() + deadline
-        for request, running, began in started:
-            ended = running.wait(until)
-            results.append(
-                ConvertResult(
-                    request=request,
-                    argv=launcher.argv("atc", request.arguments),
-                    environment={"HOME": str(request.home), **request.environment},
-                    returncode=ended.returncode,
-                    deadline=deadline,
-                    output=ended.output,
-                    model=delivered_model(request.output),
-                    seconds=time.monotonic() - began,
-                )
-            )
-    finally:
-        end_all([running for _, running, _ in started[len(results) :]])
-    return results
 
 
 def delivered_model(prefix: Path) -> Path | None:

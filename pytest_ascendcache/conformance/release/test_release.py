@@ -29,7 +29,7 @@ from pytest_ascendcache.release import (
     Release,
     cache_mode_problems,
     contradictions,
-    copy_kernels,
+    copy_cache,
     debug_problems,
     debugging_option_problems,
     has_two_implementations,
@@ -193,7 +193,7 @@ def test_caches_of_the_release_serve_fresh_kernels(compiles: ReleaseCompiles) ->
     release, problems, copied = compiles.release, list[Problem](), 0
     for number, place in enumerate(release.caches):
         cache = compiles.cache.elsewhere(compiles.cache.sandbox / f"copy{number}")
-        if not copy_kernels(release, place, cache.root):
+        if not copy_cache(release, place, cache.root, only_operators=True):
             continue
         copied += 1
         run = compiles.compile(cache, ENABLE)

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.compiler import Compiler, Unit
-from pytest_ascendcache.toolchains.cann_cache.dependencies import Notes
+from pytest_ascendcache.toolchains.cann_cache.compiler import Compiler, Notes, Unit
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, python_headers
 
 _TABLES = Path(__file__).parents[2] / "reference" / "opp" / IMPL_MODE

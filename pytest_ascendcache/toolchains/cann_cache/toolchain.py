@@ -49,13 +49,7 @@ def cann_cache_toolchain(
 ) -> CannCache:
     """Build a checkout and wrap it. ``kernels`` starts the processes that run kernels, by default
     fresh ones. Raises ``SourceError`` if it cannot be built."""
-    return toolchain_of(Builder(say=say).build(source), deadline, soc, kernels)
-
-
-def toolchain_of(
-    toolkit: Toolkit, deadline: float, soc: str | None = None, kernels: Launcher | None = None
-) -> CannCache:
-    """The toolchain of a built toolkit."""
+    toolkit = Builder(say=say).build(source)
     opp = toolkit.root / "opp"
     installation = Installation(toolkit.atc, opp)
     programs = {"atc": (str(toolkit.atc),), _RUN: (reference_command("ascendcache-run"),)}

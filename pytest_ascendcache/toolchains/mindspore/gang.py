@@ -32,6 +32,7 @@ class Gang:
     deadline: float
 
     def kill(self) -> None:
+        """Kill all of them."""
         self.running.kill()
 
     def settles(self) -> None:
@@ -40,6 +41,7 @@ class Gang:
         ends_or_sleeps(self.running, _SETTLED, _UNSETTLED)
 
     def said(self, lost: int) -> str:
+        """What everybody but the rank ``lost`` printed."""
         logs = self.request.directory / "logs"
         others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
         return "\n".join(
@@ -48,6 +50,7 @@ class Gang:
 
     @property
     def sums(self) -> list[NDArray[Any] | None]:
+        """The sum of all ranks' first outputs, as each rank received it."""
         return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
 
     def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:
