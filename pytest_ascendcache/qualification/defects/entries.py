@@ -22,6 +22,7 @@ from pytest_ascendcache.reference.outputs import OutputPolicy
 
 STORES = "cache-mode/enable-stores"
 REUSES = "cache-mode/enable-reuses"
+KEYS = "cache-mode/key-separates"
 HEALS = "robust/heals-damaged-entry"
 RACE = "robust/same-key-race"
 VERIFY = "security/verify-before-load"
@@ -57,12 +58,7 @@ def stores_first_operator(self, right, *arguments):
     return self.memory.stored > 1 or right(*arguments)
 
 
-@defect(
-    "cache-mode/key-separates",
-    overrides=StorePolicy.publish,
-    memory={"stored": 0},
-    found_later=True,
-)
+@defect(KEYS, overrides=StorePolicy.publish, memory={"stored": 0}, found_later=True)
 def sixteen_kernels_a_run(self, right, *arguments):
     """A run stores 16 kernels at most."""
     self.memory.stored += 1
