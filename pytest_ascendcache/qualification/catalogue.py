@@ -161,16 +161,21 @@ def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
     return replace(bundle, **{field: change})
 
 
-def override(method: Callable[..., Any]) -> Callable[[Callable[..., Any]], Override]:
-    """Make a function a part that several defects share; they name it in ``also``."""
-    return lambda function: Override(method, function)
+def override(
+    method: Callable[..., Any], memory: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], Wrong]:
+    """Make a function a part that several defects share; they name it in ``also``.
+
+    What it has to remember is in the memory of each of them.
+    """
+    return lambda function: Wrong([Override(method, function)], memory or {})
 
 
 def register(
     name: str,
     *breaks: str,
     what: str,
-    parts: Iterable[Part],
+    parts: Iterable[Part | Wrong],
     memory: Mapping[str, Any] | None = None,
     **claims: Any,
 ) -> Wrong:
@@ -191,7 +196,7 @@ def register(
 def defect(
     *breaks: str,
     overrides: Callable[..., Any] | tuple[Callable[..., Any], ...] = (),
-    also: Iterable[Part] = (),
+    also: Iterable[Part | Wrong] = (),
     memory: Mapping[str, Any] | None = None,
     **claims: Any,
 ) -> Callable[[Callable[..., Any]], Wrong]:
@@ -227,7 +232,7 @@ def defect(
 
     def decorate(wrong: Callable[..., Any]) -> Wrong:
         methods = overrides if isinstance(overrides, tuple) else (overrides,)
-        parts: list[Part] = [Override(each, wrong) for each in methods]
+        parts: list[Part | Wrong] = [Override(each, wrong) for each in methods]
         if not parts:
             parts = [wrong] if isinstance(wrong, type) else [*wrong()]
         parts += also

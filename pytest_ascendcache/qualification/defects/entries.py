@@ -45,6 +45,15 @@ def never_current(*_):
     return False
 
 
+@override(LookupPolicy.find)
+def demanding(self, right, fs, entry, expected):
+    """A compile fails if there is metadata but no usable entry."""
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        raise AtcError("E40021", f"cannot load [{entry.metadata}].")
+    return data
+
+
 @defect(STORES, overrides=StorePolicy.publish)
 def stores_nothing(*_):
     """Nothing is stored."""
@@ -152,13 +161,10 @@ def _text(value):
     return value
 
 
-@defect(HEALS, overrides=LookupPolicy.find)
-def damaged_entries_fail(self, right, fs, entry, expected):
+@defect(HEALS)
+def damaged_entries_fail():
     """A damaged entry fails the compile until it is deleted by hand."""
-    data = right(fs, entry, expected)
-    if data is None and entry.metadata.exists():
-        raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
-    return data
+    return [demanding]
 
 
 @defect(HEALS, overrides=LookupPolicy.find, harm=Harm.HANG)

@@ -57,7 +57,7 @@ def named_objects_are_aged(_self, right, fs, unit):
     right(fs, unit)
 
 
-@override(ImplementationPolicy.select)
+@override(ImplementationPolicy.select, memory={"modes": {}})
 def knows_modes(self, right, options, environ):
     """T27: the mode that is set for an operator's type is remembered."""
     selected = right(options, environ)
@@ -153,6 +153,6 @@ policies = Wrong(
         idle_in_1800_s,
         force_serves,
     ],
-    {"modes": {}},
+    {},
 )
 """Makes the reference's policies with all behaviour of CANN that they can express."""
