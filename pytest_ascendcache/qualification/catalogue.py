@@ -102,9 +102,11 @@ class Wrong:
     ``ValueError`` for a part of no policy.
     """
 
-    def __init__(self, parts: Iterable[Part | Wrong], memory: Mapping[str, Any]) -> None:
+    def __init__(
+        self, parts: Iterable[Part | Wrong], memory: Mapping[str, Any] | None = None
+    ) -> None:
         self._parts: list[tuple[type, Part]] = []
-        self._memory = dict(memory)
+        self._memory = dict(memory or {})
         for each in parts:
             if isinstance(each, Wrong):
                 self._parts += each._parts
@@ -137,7 +139,7 @@ class Wrong:
         """
 
         def add(function: Callable[..., Any]) -> None:
-            self._parts += Wrong([Override(each, function) for each in methods], {})._parts
+            self._parts += Wrong([Override(each, function) for each in methods])._parts
 
         return add
 
@@ -168,7 +170,7 @@ def override(
 
     What it has to remember is in the memory of each of them.
     """
-    return lambda function: Wrong([Override(method, function)], memory or {})
+    return lambda function: Wrong([Override(method, function)], memory)
 
 
 def register(
@@ -188,7 +190,7 @@ def register(
         raise ValueError(f"the defect '{name}' exists twice.")
     if not what:
         raise ValueError(f"the defect '{name}' does not say what is wrong: it has no docstring.")
-    wrong = Wrong(parts, memory or {})
+    wrong = Wrong(parts, memory)
     DEFECTS[name] = Defect(name, breaks, what, wrong, **claims)
     return wrong
 

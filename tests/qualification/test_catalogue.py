@@ -58,7 +58,7 @@ def test_a_defect_may_include_others_with_their_memories() -> None:
         """It remembers."""
         return self.memory.other, right(mode)
 
-    mixed: Any = Wrong([remembers, counting()], {})()
+    mixed: Any = Wrong([remembers, counting()])()
     assert mixed.mode.purges("force") == ("x", (False, 1))
 
 

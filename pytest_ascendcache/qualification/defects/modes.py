@@ -1,4 +1,4 @@
-"""Wrong decisions about cache modes and about what changes of the surroundings mean for them."""
+"""Wrong decisions about cache modes, option values, and changes that force must apply."""
 
 from __future__ import annotations
 

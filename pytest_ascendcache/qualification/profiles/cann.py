@@ -152,7 +152,6 @@ policies = Wrong(
         limit_reached,
         idle_in_1800_s,
         force_serves,
-    ],
-    {},
+    ]
 )
 """Makes the reference's policies with all behaviour of CANN that they can express."""
