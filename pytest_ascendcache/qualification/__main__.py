@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -138,8 +139,7 @@ def _judge(
     """Judge defects and scenes and, if that is the ``whole`` catalogue, profiles and rules."""
     failures = _rules_without_defect() if whole else 0
     profiles = list(load_profiles()) if whole else []
-    runs = SuiteRuns(options.jobs)
-    try:
+    with closing(SuiteRuns(options.jobs)) as runs:
         known = {} if options.full else matrix.read()
         # The longest runs first.
         of_profiles = {each: first_of_profile(each, options.full, runs, known) for each in profiles}
@@ -170,8 +170,6 @@ def _judge(
                 _detail("not by its recorded checks: ci/qualify --matrix")
         if options.full and whole:
             failures += _clean_runs(runs)
-    finally:
-        runs.close()
     total = len(chosen) + len(staged) + len(profiles) - elsewhere
     left = f", {elsewhere} not judged on this machine" if elsewhere else ""
     print(f"{max(0, total - failures)} passed, {failures} failed{left}")
@@ -191,14 +189,11 @@ def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
         )
     named = [mutants[name] for name in options.names]
     chosen = chosen_mutants(options.mutants, options.seed) if sampled else named
-    runs = SuiteRuns(options.jobs)
-    try:
+    with closing(SuiteRuns(options.jobs)) as runs:
         if options.by_check:
             return record_by_check(runs, chosen)
         reach = measured_reach(runs, options.reach)
         return run_mutants(runs, chosen, reach, options.judged, again=bool(named))
-    finally:
-        runs.close()
 
 
 def _rules_without_defect() -> int:

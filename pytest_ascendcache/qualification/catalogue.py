@@ -69,7 +69,7 @@ class Override:
             # By position, so that a function may take the arguments it ignores as ``*_``.
             bound = signature.bind(*arguments, **named)
             self, *rest = bound.args
-            # The next class in line, which need not be the plain policy: see compose().
+            # The next class in line, which need not be the plain policy: see Wrong.
             return change(self, getattr(super(wrong, self), name), *rest, **bound.kwargs)
 
         change = self.function
@@ -97,13 +97,22 @@ def _policy_of(part: Part) -> type:
 class Wrong:
     """Makes the policies of one defect. Every call makes new ones, with a ``memory`` of their own.
 
-    ``parts`` are what the defect changes; of two parts that change one method the first is called
-    first, and the second is its right method. Raises ``ValueError`` for a part of no policy.
+    ``parts`` are what the defect changes, or other defects that it includes. Of two parts that
+    change one method the first is called first, and the second is its right method. Raises
+    ``ValueError`` for a part of no policy.
     """
 
-    def __init__(self, parts: Iterable[Part], memory: Mapping[str, Any]) -> None:
-        self._parts = [(_policy_of(each), each) for each in parts]
-        self._memory = memory
+    def __init__(
+        self, parts: Iterable[Part | Wrong], memory: Mapping[str, Any] | None = None
+    ) -> None:
+        self._parts: list[tuple[type, Part]] = []
+        self._memory = dict(memory or {})
+        for each in parts:
+            if isinstance(each, Wrong):
+                self._parts += each._parts
+                self._memory |= each._memory
+            else:
+                self._parts.append((_policy_of(each), each))
 
     def __call__(self) -> Policies:
         kinds: dict[type, type] = {}
@@ -113,7 +122,7 @@ class Wrong:
                 kinds[policy] = part.applied_to(kind)
             else:
                 kinds[policy] = type(part.__name__, (part,) if kind is policy else (part, kind), {})
-        memory = SimpleNamespace(**deepcopy(dict(self._memory)))
+        memory = SimpleNamespace(**deepcopy(self._memory))
         policies = Policies()
         for policy, kind in kinds.items():
             made: Any = kind()
@@ -130,8 +139,7 @@ class Wrong:
         """
 
         def add(function: Callable[..., Any]) -> None:
-            parts = [Override(each, function) for each in methods]
-            self._parts += [(_policy_of(each), each) for each in parts]
+            self._parts += Wrong([Override(each, function) for each in methods])._parts
 
         return add
 
@@ -155,16 +163,21 @@ def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
     return replace(bundle, **{field: change})
 
 
-def override(method: Callable[..., Any]) -> Callable[[Callable[..., Any]], Override]:
-    """Make a function a part that several defects share; they name it in ``also``."""
-    return lambda function: Override(method, function)
+def override(
+    method: Callable[..., Any], memory: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], Wrong]:
+    """Make a function a part that several defects share; they name it in ``also``.
+
+    What it has to remember is in the memory of each of them.
+    """
+    return lambda function: Wrong([Override(method, function)], memory)
 
 
 def register(
     name: str,
     *breaks: str,
     what: str,
-    parts: Iterable[Part],
+    parts: Iterable[Part | Wrong],
     memory: Mapping[str, Any] | None = None,
     **claims: Any,
 ) -> Wrong:
@@ -177,7 +190,7 @@ def register(
         raise ValueError(f"the defect '{name}' exists twice.")
     if not what:
         raise ValueError(f"the defect '{name}' does not say what is wrong: it has no docstring.")
-    wrong = Wrong(parts, memory or {})
+    wrong = Wrong(parts, memory)
     DEFECTS[name] = Defect(name, breaks, what, wrong, **claims)
     return wrong
 
@@ -185,7 +198,7 @@ def register(
 def defect(
     *breaks: str,
     overrides: Callable[..., Any] | tuple[Callable[..., Any], ...] = (),
-    also: Iterable[Part] = (),
+    also: Iterable[Part | Wrong] = (),
     memory: Mapping[str, Any] | None = None,
     **claims: Any,
 ) -> Callable[[Callable[..., Any]], Wrong]:
@@ -221,7 +234,7 @@ def defect(
 
     def decorate(wrong: Callable[..., Any]) -> Wrong:
         methods = overrides if isinstance(overrides, tuple) else (overrides,)
-        parts: list[Part] = [Override(each, wrong) for each in methods]
+        parts: list[Part | Wrong] = [Override(each, wrong) for each in methods]
         if not parts:
             parts = [wrong] if isinstance(wrong, type) else [*wrong()]
         parts += also
@@ -292,26 +305,3 @@ def scene(
         return build
 
     return decorate
-
-
-def compose(*parts: Policies) -> Policies:
-    """Policies with the wrong decisions of all parts.
-
-    Where several parts change one policy, their classes are mixed: the first one is asked first,
-    and its ``super()`` is the next one.
-    """
-    mixed: dict[str, Any] = {}
-    memory = SimpleNamespace()
-    for field in fields(Policies):
-        plain: object = field.default_factory
-        changed = [each for part in parts if type(each := getattr(part, field.name)) is not plain]
-        if not changed:
-            continue
-        bases = tuple(type(each) for each in changed)
-        is_mixed = len(bases) > 1
-        mixed[field.name] = type("Mixed", bases, {})() if is_mixed else changed[0]
-        for each in changed:
-            vars(memory).update(vars(getattr(each, "memory", SimpleNamespace())))
-    for policy in mixed.values():
-        policy.memory = memory
-    return Policies(**mixed)

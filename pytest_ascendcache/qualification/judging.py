@@ -25,8 +25,6 @@ _HANGS = 15
 """Seconds after which a run of a hanging compiler is killed."""
 _SAMPLED = 12
 """Of the checks that show no deviation of a profile, one in this many is run."""
-_SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
-"""For each kind of interruption, rules that must not notice a defect which needs that kind."""
 
 
 def on_the_reference(arguments: list[str]) -> Asked:
@@ -50,7 +48,8 @@ def arguments_of(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool =
 
 
 def _must_not_notice(defect: Defect) -> list[str]:
-    return [*_SIMPLER.get(defect.crash, ()), *defect.keeps]
+    simpler = ["robust/interrupted-compile"] if defect.crash == CrashKind.POWER_LOSS.value else []
+    return [*simpler, *defect.keeps]
 
 
 def settings_of(defect: Defect) -> list[str]:

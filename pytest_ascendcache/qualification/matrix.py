@@ -10,7 +10,7 @@ verdict: if its checks do not notice the defect, ``ci/qualify`` runs all checks 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,15 +119,14 @@ def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]
     return {name: tuple(sorted(kills)) for name, kills in found.items()}
 
 
-def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill]:
+def shown_by(profile: str, known: Kills, there: Collection[str]) -> dict[str, Kill]:
     """The cheapest check of each entry of a vendor's list, by the entry's name.
 
     Only checks that are ``there`` count. Entries without one are left out.
     """
-    known_checks = set(there)
     found = {}
     for name, kills in known.items():
-        usable = [each for each in kills if each.check in known_checks]
+        usable = [each for each in kills if each.check in there]
         if name.startswith(f"{VENDOR}{profile},") and usable:
             found[name.removeprefix(VENDOR)] = min(usable)
     return found
@@ -175,20 +174,18 @@ def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
     )
 
 
-def is_recorded(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
+def is_recorded(defect: Defect, kills: Sequence[Kill], there: Collection[str]) -> bool:
     """Whether every rule that a defect breaks has a recorded check that is ``there``."""
-    known = set(there)
-    return set(defect.breaks) <= {each.rule for each in kills if each.check in known}
+    return set(defect.breaks) <= {each.rule for each in kills if each.check in there}
 
 
-def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> list[Kill]:
+def cheapest(defect: Defect, kills: Sequence[Kill], there: Collection[str]) -> list[Kill]:
     """The cheapest checks that show all a defect claims, among those that are ``there``.
 
     They show each rule it breaks, its harm, and its simplest interruption. Empty if the record
     does not have such checks for every claim.
     """
-    known = set(there)
-    usable = [each for each in kills if each.check in known and defect.crash in ("", each.crash)]
+    usable = [each for each in kills if each.check in there and defect.crash in ("", each.crash)]
     chosen = [min((e for e in usable if e.rule == rule), default=None) for rule in defect.breaks]
     if defect.harm is not None:
         chosen.append(min((e for e in usable if e.harm == defect.harm.value), default=None))
@@ -196,11 +193,10 @@ def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> lis
     return sorted(set(found)) if len(found) == len(chosen) else []
 
 
-def telling(rule: str, known: Kills, there: Iterable[str]) -> set[Kill]:
+def telling(rule: str, known: Kills, there: Collection[str]) -> set[Kill]:
     """The checks of a rule that are known to notice a defect, the cheapest for each defect."""
-    usable = set(there)
     by_defect = [
-        [each for each in kills if each.rule == rule and each.check in usable]
+        [each for each in kills if each.rule == rule and each.check in there]
         for kills in known.values()
     ]
     return {min(kills) for kills in by_defect if kills}

@@ -225,8 +225,7 @@ def _state(report: Mapping[str, Any]) -> Judged:
 class _StopAtFault:
     """Ends a run at the first failed check; an undecided check does not end it."""
 
-    def __init__(self) -> None:
-        self._session: pytest.Session | None = None
+    _session: pytest.Session | None = None
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._session = session
@@ -252,8 +251,7 @@ class _NothingShared:
     """Makes each check do itself what the checks of a session share, so that its notes have every
     line it runs when it is run alone."""
 
-    def __init__(self) -> None:
-        self._session: Any = None
+    _session: Any = None
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -36,16 +37,16 @@ def record(defects: list[Defect], jobs: int, again: bool) -> int:
     Unless ``again`` is set, defects with a complete record are left out. Returns 1 if a defect goes
     unnoticed, else 0.
     """
-    runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
-    if not again:
-        _record_profiles(runs)
-        defects = [
-            each
-            for each in defects
-            if each.breaks
-            and not matrix.is_recorded(each, known.get(matrix.name_of(each), ()), runs.checks)
-        ]
-    try:
+    unnoticed, known = 0, matrix.read()
+    with closing(SuiteRuns(jobs)) as runs:
+        if not again:
+            _record_profiles(runs)
+            defects = [
+                each
+                for each in defects
+                if each.breaks
+                and not matrix.is_recorded(each, known.get(matrix.name_of(each), ()), runs.checks)
+            ]
         enough = f"--maxfail={matrix.MOST}"
         whole = {
             each: [*arguments_of(each, False, runs, exit_first=False), "--ascend-strict"]
@@ -62,8 +63,6 @@ def record(defects: list[Defect], jobs: int, again: bool) -> int:
         for defect, ended in zip(nothing, repeated, strict=True):
             unnoticed += not _keep(defect, ended)
         narrow(defects, runs)
-    finally:
-        runs.close()
     return 1 if unnoticed else 0
 
 
@@ -127,8 +126,8 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     The record otherwise has only a few checks for each defect, of the rules it claims to break,
     although other checks notice it too.
     """
-    runs, known = SuiteRuns(jobs), matrix.read()
-    try:
+    known = matrix.read()
+    with closing(SuiteRuns(jobs)) as runs:
         checks = {check: rule for check, rule in runs.checks.items() if rule != STRESS_RULE}
         telling = cover(candidates_of(checks, OF_ATC), noticed_by(known, checks), WIDE).chosen
         broad = [each for each in checks if each.startswith(_BROAD)]
@@ -150,8 +149,6 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
                 name = matrix.name_of(defect)
                 matrix.write({**before, name: tuple(sorted({*before.get(name, ()), *more}))})
                 print(f"{len(more):>4} of {len(nodes)} checks notice {name}", flush=True)
-    finally:
-        runs.close()
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.qualification.catalogue import Wrong, compose, defect, override
+from pytest_ascendcache.qualification.catalogue import Wrong, defect, override
 from pytest_ascendcache.reference.incremental.info import InfoPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 
@@ -52,13 +52,13 @@ def test_a_defect_says_what_it_overrides() -> None:
     assert defect("a/rule")(type("PurgesNothing", (ModePolicy,), parts)).replaces == {purges}
 
 
-def test_mixed_defects_keep_their_memories() -> None:
+def test_a_defect_may_include_others_with_their_memories() -> None:
     @defect("a/rule", overrides=ModePolicy.purges, memory={"other": "x"})
     def remembers(self: Any, right: Any, mode: str) -> Any:
         """It remembers."""
         return self.memory.other, right(mode)
 
-    mixed: Any = compose(remembers(), counting()())
+    mixed: Any = Wrong([remembers, counting()])()
     assert mixed.mode.purges("force") == ("x", (False, 1))
 
 

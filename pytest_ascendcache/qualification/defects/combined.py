@@ -18,10 +18,8 @@ NUMBERS = "combinations/numbers"
 TRANSPARENT = "cache-mode/transparent"
 HEALS = "robust/heals-damaged-entry"
 
-NOTHING_SEEN = {"precision_file": False, "type_list": False, "debug_list": False}
 
-
-@override(ImplementationPolicy.table)
+@override(ImplementationPolicy.table, memory={"precision_file": False, "type_list": False})
 def sees_modes(self, right, options, environ):
     """Remembers whether a run has a precision file and a type list."""
     self.memory.precision_file = bool(options.precision_mode)
@@ -29,7 +27,7 @@ def sees_modes(self, right, options, environ):
     return right(options, environ)
 
 
-@override(DebugPolicy.read)
+@override(DebugPolicy.read, memory={"debug_list": False})
 def sees_list(self, right, path):
     """Remembers whether a run has a debug list."""
     config = right(path)
@@ -41,14 +39,7 @@ def _has_list(config):
     return config is not None and config.listed is not None
 
 
-@defect(
-    OUTCOME,
-    TRANSPARENT,
-    NUMBERS,
-    overrides=KeyPolicy.fields,
-    also=[sees_modes],
-    memory=NOTHING_SEEN,
-)
+@defect(OUTCOME, TRANSPARENT, NUMBERS, overrides=KeyPolicy.fields, also=[sees_modes])
 def mode_not_in_key_beside_a_file(self, right, inputs):
     """With a precision file the mode is not in the key."""
     fields = right(inputs)
@@ -72,13 +63,13 @@ def list_beats_level(self, right, subject, level, config):
     return right(subject, 0 if _has_list(config) else level, config)
 
 
-@defect(OUTCOME, overrides=PurgePolicy.force, also=[sees_modes], memory=NOTHING_SEEN)
+@defect(OUTCOME, overrides=PurgePolicy.force, also=[sees_modes])
 def force_beside_a_file_spares(self, right, fs, soc_directory):
     """With a precision file force does not purge."""
     return self.memory.precision_file or right(fs, soc_directory)
 
 
-@defect(OUTCOME, overrides=LimitPolicy.find, also=[sees_list], memory=NOTHING_SEEN)
+@defect(OUTCOME, overrides=LimitPolicy.find, also=[sees_list])
 def nothing_ages_beside_a_list(self, right, *arguments):
     """With a debug list nothing ages."""
     found = right(*arguments)
@@ -96,7 +87,7 @@ def type_list_exchanged_on_one_chip(self, right, options, environ):
     return right(options, environ)
 
 
-@defect(HEALS, overrides=StorePolicy.publish, also=[sees_modes], memory=NOTHING_SEEN)
+@defect(HEALS, overrides=StorePolicy.publish, also=[sees_modes])
 def damage_stays_beside_a_type_list(self, right, fs, entry, data, metadata, keep):
     """With a type list damaged entries are not replaced."""
     exists = entry.metadata.exists() or entry.object.exists()
@@ -105,7 +96,7 @@ def damage_stays_beside_a_type_list(self, right, fs, entry, data, metadata, keep
     return right(fs, entry, data, metadata, keep)
 
 
-@defect(TRANSPARENT, overrides=LookupPolicy.find, also=[sees_modes], memory=NOTHING_SEEN)
+@defect(TRANSPARENT, overrides=LookupPolicy.find, also=[sees_modes])
 def unverified_beside_a_file(self, right, fs, entry, expected):
     """With a precision file entries are served without being verified."""
     if self.memory.precision_file and entry.object.exists() and entry.metadata.exists():

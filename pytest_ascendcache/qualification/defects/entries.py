@@ -22,6 +22,7 @@ from pytest_ascendcache.reference.outputs import OutputPolicy
 
 STORES = "cache-mode/enable-stores"
 REUSES = "cache-mode/enable-reuses"
+KEYS = "cache-mode/key-separates"
 HEALS = "robust/heals-damaged-entry"
 RACE = "robust/same-key-race"
 VERIFY = "security/verify-before-load"
@@ -44,6 +45,15 @@ def never_current(*_):
     return False
 
 
+@override(LookupPolicy.find)
+def demanding(self, right, fs, entry, expected):
+    """A compile fails if there is metadata but no usable entry."""
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        raise AtcError("E40021", f"cannot load [{entry.metadata}].")
+    return data
+
+
 @defect(STORES, overrides=StorePolicy.publish)
 def stores_nothing(*_):
     """Nothing is stored."""
@@ -57,12 +67,7 @@ def stores_first_operator(self, right, *arguments):
     return self.memory.stored > 1 or right(*arguments)
 
 
-@defect(
-    "cache-mode/key-separates",
-    overrides=StorePolicy.publish,
-    memory={"stored": 0},
-    found_later=True,
-)
+@defect(KEYS, overrides=StorePolicy.publish, memory={"stored": 0}, found_later=True)
 def sixteen_kernels_a_run(self, right, *arguments):
     """A run stores 16 kernels at most."""
     self.memory.stored += 1
@@ -156,13 +161,10 @@ def _text(value):
     return value
 
 
-@defect(HEALS, overrides=LookupPolicy.find)
-def damaged_entries_fail(self, right, fs, entry, expected):
+@defect(HEALS)
+def damaged_entries_fail():
     """A damaged entry fails the compile until it is deleted by hand."""
-    data = right(fs, entry, expected)
-    if data is None and entry.metadata.exists():
-        raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
-    return data
+    return [demanding]
 
 
 @defect(HEALS, overrides=LookupPolicy.find, harm=Harm.HANG)

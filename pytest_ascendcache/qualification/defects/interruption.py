@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect, override
+from pytest_ascendcache.qualification.defects.entries import demanding
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
@@ -60,15 +61,6 @@ def clears_nothing(*_):
 def trusting(*_):
     """A lookup takes every published object for complete and checks no digest."""
     return True
-
-
-@override(LookupPolicy.find)
-def demanding(self, right, fs, entry, expected):
-    """A compile fails if there is metadata but no usable entry."""
-    data = right(fs, entry, expected)
-    if data is None and entry.metadata.exists():
-        raise AtcError("E40021", f"cannot load [{entry.metadata}].")
-    return data
 
 
 @override(StorePolicy.replace_pair)

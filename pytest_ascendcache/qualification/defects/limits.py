@@ -182,28 +182,26 @@ def one_megabyte_is_no_limit(self, right, text):
     return -1 if size == 1 else size
 
 
-@defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
-def one_key_is_enough(self, right, values, *_):
-    """One valid value is enough; the default stands for the other."""
-    size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
+def _completed(policy, values, other):
+    """The limits of a file, in which other limits stand for a value that is missing or invalid."""
+    size, ratio = policy.size(values.get(SIZE_KEY, "")), policy.ratio(values.get(RATIO_KEY, ""))
     if size is None and ratio is None:
         return None
     return Limits(
-        self.default.megabytes if size is None else size,
-        self.default.ratio if ratio is None else ratio,
+        other.megabytes if size is None else size, other.ratio if ratio is None else ratio
     )
+
+
+@defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
+def one_key_is_enough(self, right, values, *_):
+    """One valid value is enough; the default stands for the other."""
+    return _completed(self, values, self.default)
 
 
 @defect(BOTH_KEYS, overrides=LimitPolicy.of_values, also=[remembers_the_run])
 def half_a_file_is_mixed_in(self, right, values, *_):
     """A file with one valid value is mixed with the environment."""
-    size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
-    if size is None and ratio is None:
-        return None
-    other = self.of_environment(self.memory.environ, [])
-    return Limits(
-        other.megabytes if size is None else size, other.ratio if ratio is None else ratio
-    )
+    return _completed(self, values, self.of_environment(self.memory.environ, []))
 
 
 @defect(BOTH_KEYS, overrides=LimitPolicy.of_values)

@@ -1,18 +1,23 @@
-"""Wrong decisions about cache modes and option values."""
+"""Wrong decisions about cache modes, option values, and changes that force must apply."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
-from pytest_ascendcache.qualification.defects.entries import never_current
+from pytest_ascendcache.qualification.defects.entries import altered, never_current
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LOCK_NAME, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, InstallationPolicy
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
 from pytest_ascendcache.reference.options import CACHE_MODES, OptionPolicy
 
@@ -22,6 +27,7 @@ REUSES = "cache-mode/enable-reuses"
 PURGES = "cache-mode/force-purges-soc"
 SPARES = "cache-mode/force-spares-other-soc"
 THEN_ENABLE = "cache-mode/force-then-enable"
+KNOWLEDGE_BASE = "cache-mode/force-applies-knowledge-base"
 
 
 @defect("cache-mode/default-is-disable")
@@ -95,7 +101,7 @@ def _(self, right, fs, entry, expected):
     return right(fs, entry, expected)
 
 
-@defect(PURGES, "cache-mode/force-applies-knowledge-base", overrides=ModePolicy.purges)
+@defect(PURGES, KNOWLEDGE_BASE, overrides=ModePolicy.purges)
 def force_purges_nothing(*_):
     """Force replaces the entries it compiles and leaves all others."""
     return False
@@ -257,3 +263,53 @@ def _aside(directory, version):
     """Where a chip's entries of one version are while another version is in use."""
     name = hashlib.sha256(version.encode()).hexdigest()[:16]
     return directory.parent.parent / f".of_{name}" / directory.name
+
+
+@defect(KNOWLEDGE_BASE, overrides=InstallationPolicy.tuning, memory={"loaded": {}})
+def knowledge_base_remembered(self, right, *arguments):
+    """The knowledge base is remembered next to the cache, and force does not clear it."""
+    self.memory.loaded.update(right(*arguments))
+    return self.memory.loaded
+
+
+@knowledge_base_remembered.also(DirectoryPolicy.prepare)
+def _(self, right, fs, root, *arguments):
+    right(fs, root, *arguments)
+    remembered = root / "tuning.json"
+    if not remembered.exists():
+        remembered.write_text(json.dumps(self.memory.loaded))
+    self.memory.loaded.update(json.loads(remembered.read_text()))
+
+
+@defect("cache-mode/force-applies-toolchain-change", overrides=DirectoryPolicy.prepare)
+def operator_sources_remembered(self, right, fs, root, *arguments):
+    """Operator sources are remembered next to the cache, and force does not clear them."""
+    right(fs, root, *arguments)
+    package = os.environ.get("ASCEND_CUSTOM_OPP_PATH")
+    if package:
+        remembered = root / "operators"
+        if not remembered.exists():
+            shutil.copytree(Path(package) / CUSTOM_OPERATORS, remembered)
+        for path in sorted(remembered.glob("*.py")):
+            InstallationPolicy().load(path)
+
+
+@defect(KNOWLEDGE_BASE, overrides=OptionPolicy.cache_mode, memory={"mode": ""})
+def force_without_knowledge_base(self, right, value):
+    """Force does not read the knowledge base."""
+    self.memory.mode = right(value)
+    return self.memory.mode
+
+
+@force_without_knowledge_base.also(InstallationPolicy.tuning)
+def _(self, right, *arguments):
+    return {} if self.memory.mode == "force" else right(*arguments)
+
+
+@defect("cache-mode/enable-after-change", overrides=LookupPolicy.find)
+def mixture_after_change(self, right, fs, entry, expected):
+    """Once a knowledge base is named, the served kernel is neither the old nor the new one."""
+    data = right(fs, entry, expected)
+    if data is None or "TUNE_BANK_PATH" not in os.environ:
+        return data
+    return altered(data)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -381,41 +381,34 @@ def any_digits_are_a_rank(self, right, environ):
     return int(text) if text.isdigit() else right(environ)
 
 
-def _rank_id(read):
-    """RANK_ID is read as another text."""
-    return Override(
-        SurroundingsPolicy.rank,
-        lambda self, right, environ: right(
-            {**environ, "RANK_ID": read(environ.get("RANK_ID", ""))}
-        ),
-    )
+def _by_int(applies):
+    """Texts of RANK_ID to which a rule ``applies`` are read with int(), if it can."""
 
+    def rank(self, right, environ):
+        text = environ.get("RANK_ID", "")
+        with suppress(ValueError):
+            text = str(int(text)) if applies(text) else text
+        return right({**environ, "RANK_ID": text})
 
-def _by_int(text):
-    try:
-        return str(int(text))
-    except ValueError:
-        return text
+    return Override(SurroundingsPolicy.rank, rank)
 
 
 @defect(BAD_RANK, found_later=True)
 def leading_zeros_merge_ranks():
     """RANK_ID 03 is rank 3."""
-    return [_rank_id(lambda text: str(int(text)) if text.isascii() and text.isdigit() else text)]
+    return [_by_int(lambda text: text.isascii() and text.isdigit())]
 
 
 @defect(BAD_RANK, found_later=True)
 def rank_by_int():
     """RANK_ID is whatever Python's int() takes."""
-    return [_rank_id(_by_int)]
+    return [_by_int(lambda text: True)]
 
 
 @defect(BAD_RANK, found_later=True)
 def digits_of_any_alphabet():
     """Digits of other alphabets are a RANK_ID."""
-    return [
-        _rank_id(lambda text: str(int(text)) if text.isdecimal() and not text.isascii() else text)
-    ]
+    return [_by_int(lambda text: text.isdecimal() and not text.isascii())]
 
 
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)

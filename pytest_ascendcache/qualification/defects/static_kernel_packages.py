@@ -15,20 +15,12 @@ from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.static_kernel import index as indexing
 from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, Manifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
     Job,
     StaticKernelPolicy,
-)
-from pytest_ascendcache.reference.static_kernel.index import (
-    INDEX_NAME,
-    Index,
-    entries_by_key,
-    merged,
-    of_entries,
-    parse,
-    render,
 )
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
@@ -231,10 +223,10 @@ def index_before_files(self, right, fs, ai_core, staged, name):
     """The index names a package before its files are there."""
     new = Manifest.parse((staged / MANIFEST).read_bytes())
     found = [self.manifest(fs, ai_core / each) for each in self.names(fs, ai_core)]
-    index = merged([*(each.index for each in found if each), new.index])
+    index = indexing.merged([*(each.index for each in found if each), new.index])
     directory = ai_core / "config" / new.directory
     self.make_directories(fs, directory)
-    self.publish(fs, "install.index", directory / INDEX_NAME, render(index))
+    self.publish(fs, "install.index", directory / indexing.INDEX_NAME, indexing.render(index))
     right(fs, ai_core, staged, name)
 
 
@@ -350,7 +342,7 @@ def indexes_of_all_chips(self, right, fs, ai_core, names):
 def values_of_the_last_package(self, right, fs, directory, indexes):
     """Only the last package's list of inputs whose values matter counts."""
     seen: set[str] = set()
-    changed: list[Index] = []
+    changed: list[indexing.Index] = []
     for index in reversed(indexes):
         changed.insert(
             0,
@@ -380,12 +372,13 @@ def removal_takes_shared_keys(self, right, fs, opp, name, *given):
     gone = self.parts(fs, ai_core / name)
     done = right(fs, opp, name, *given)
     for soc, index in gone.items():
-        path = ai_core / "config" / soc / INDEX_NAME
+        path = ai_core / "config" / soc / indexing.INDEX_NAME
         if path.is_file():
-            now = parse(path.read_bytes())
-            taken = entries_by_key(index)
-            left = {key: one for key, one in entries_by_key(now).items() if key not in taken}
-            path.write_bytes(render(of_entries(now, left)))
+            now = indexing.parse(path.read_bytes())
+            taken = indexing.entries_by_key(index)
+            entries = indexing.entries_by_key(now).items()
+            left = {key: one for key, one in entries if key not in taken}
+            path.write_bytes(indexing.render(indexing.of_entries(now, left)))
     return done
 
 

@@ -27,7 +27,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import Wrong, compose, override
+from pytest_ascendcache.qualification.catalogue import Wrong, override
 from pytest_ascendcache.qualification.defects import (
     access,
     aging,
@@ -43,42 +43,6 @@ from pytest_ascendcache.reference.cache.limits import RATIO_VARIABLE, LimitPolic
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
-from pytest_ascendcache.reference.policies import Policies
-
-
-def policies() -> Policies:
-    """The reference's policies with all behaviour of CANN that they can express."""
-    others = Wrong(
-        [
-            named_objects_are_aged,
-            knows_modes,
-            reads_marked_files,
-            mode_in_key,
-            object_first,
-            list_alone,
-            junk_ratio,
-            limit_reached,
-            idle_in_1800_s,
-            force_serves,
-        ],
-        {"modes": {}},
-    )
-    return compose(
-        entries.damaged_entries_stay(),  # T1, T2
-        entries.metadata_is_believed(),  # T19, T20, T21
-        debugging.list_disables_everything(),  # T3
-        debugging.empty_value_disables_cache(),  # T25
-        limits.ini_needs_version_keys(),  # T4
-        limits.ini_one_level_down(),  # T5
-        limits.leading_digits_count(),  # T9
-        aging.scan_disturbs_what_it_judges(),  # T8
-        aging.ages_by_readable_metadata(),  # T16, T17
-        upgrades.upgrade_of_one_soc(),  # T6
-        upgrades.stamp_before_purge(),  # T7
-        access.unnoted_use_is_a_miss(),  # T11
-        access.links_are_purged(),  # T18
-        others(),
-    )
 
 
 @override(AgingPolicy.remove)
@@ -93,7 +57,7 @@ def named_objects_are_aged(_self, right, fs, unit):
     right(fs, unit)
 
 
-@override(ImplementationPolicy.select)
+@override(ImplementationPolicy.select, memory={"modes": {}})
 def knows_modes(self, right, options, environ):
     """T27: the mode that is set for an operator's type is remembered."""
     selected = right(options, environ)
@@ -161,3 +125,33 @@ def idle_in_1800_s(_self, right, unit, now_ns):
 def force_serves(_self, right, mode, debug):
     """T13: after its purge, force is enable."""
     return right("enable" if mode == "force" else mode, debug)
+
+
+policies = Wrong(
+    [
+        entries.damaged_entries_stay,  # T1, T2
+        entries.metadata_is_believed,  # T19, T20, T21
+        debugging.list_disables_everything,  # T3
+        debugging.empty_value_disables_cache,  # T25
+        limits.ini_needs_version_keys,  # T4
+        limits.ini_one_level_down,  # T5
+        limits.leading_digits_count,  # T9
+        aging.scan_disturbs_what_it_judges,  # T8
+        aging.ages_by_readable_metadata,  # T16, T17
+        upgrades.upgrade_of_one_soc,  # T6
+        upgrades.stamp_before_purge,  # T7
+        access.unnoted_use_is_a_miss,  # T11
+        access.links_are_purged,  # T18
+        named_objects_are_aged,
+        knows_modes,
+        reads_marked_files,
+        mode_in_key,
+        object_first,
+        list_alone,
+        junk_ratio,
+        limit_reached,
+        idle_in_1800_s,
+        force_serves,
+    ]
+)
+"""Makes the reference's policies with all behaviour of CANN that they can express."""

@@ -32,7 +32,7 @@ OWNER, MODES, SETTINGS = "audit/one-owner", "audit/private-modes", "audit/ini"
 LEFTOVERS, SIZE, AGREE = "audit/leftovers", "audit/size", "audit/ranks-agree"
 DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
 INI_OF_7 = INI + "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
-
+INI_OF_8 = INI_OF_7.replace("ascend_", "")
 
 Job = dict[int, list[Kernel]]
 """The kernels of each rank."""
@@ -241,55 +241,46 @@ def directory_for_everybody(cache: KernelCache) -> None:
     cache.soc.chmod(0o1777)
 
 
-def _ini(directory: Path, text: str) -> list[str]:
-    put(kernel_cache(directory).ini, text)
-    return _audit(directory)
+def _ini(name: str, text: str, what: str, edition: str = "", breaks: str = SETTINGS) -> None:
+    """Register a scene: a sound cache but for the text of its ini, judged as a release of CANN."""
+
+    def build(directory: Path) -> list[str]:
+        put(kernel_cache(directory).ini, text)
+        return [*_audit(directory), *([f"--ascend-edition={edition}"] if edition else [])]
+
+    build.__name__ = name
+    scene(*filter(None, [breaks]), what=what)(build)
 
 
-@scene(SETTINGS, what="an ini with one of its two values")
-def ini_half(directory: Path) -> list[str]:
-    return _ini(directory, INI + "max_op_cache_size=100\n")
-
-
-@scene(SETTINGS, what="an ini with a ratio out of range")
-def ini_invalid(directory: Path) -> list[str]:
-    return _ini(directory, INI + "max_op_cache_size=100\nremain_cache_size_ratio=0\n")
-
-
-@scene(SETTINGS, what="an ini of CANN 7.0 that 8.0 is to read: its keys have other names now")
-def ini_of_a_former_release(directory: Path) -> list[str]:
-    return [*_ini(directory, INI_OF_7), "--ascend-edition=8.0"]
-
-
-@scene(SETTINGS, what="an ini of CANN 8.0 that 7.0 is to read")
-def ini_of_a_later_release(directory: Path) -> list[str]:
-    text = INI + "max_op_cache_size=100\nremain_cache_size_ratio=50\n"
-    return [*_ini(directory, text), "--ascend-edition=7.0"]
-
-
-@scene(SETTINGS, what="limits in an ini of CANN 6.0, which has no such file")
-def ini_before_there_was_one(directory: Path) -> list[str]:
-    return [*_ini(directory, INI_OF_7), "--ascend-edition=6.0"]
-
-
-@scene(what="nothing is wrong: an ini of CANN 7.0 that 7.0 reads")
-def ini_of_its_own_release(directory: Path) -> list[str]:
-    return [*_ini(directory, INI_OF_7), "--ascend-edition=7.0"]
-
-
-@scene(SETTINGS, what="an ini whose section does not start its line")
-def ini_indented(directory: Path) -> list[str]:
-    return _ini(directory, " " + INI)
-
-
-@scene(SETTINGS, what="an ini that was cut to nothing")
-def ini_empty(directory: Path) -> list[str]:
-    return _ini(directory, "")
-
-
-@scene(SETTINGS, what="an ini with one of two versions: no upgrade is noticed any more")
-def ini_one_version(directory: Path) -> list[str]:
-    return _ini(directory, "[op_compiler_cache]\nadk_version=7.7\n")
+_ini("ini_half", INI + "max_op_cache_size=100\n", "an ini with one of its two values")
+_ini("ini_invalid", INI_OF_8.replace("50", "0"), "an ini with a ratio out of range")
+_ini(
+    "ini_of_a_former_release",
+    INI_OF_7,
+    "an ini of CANN 7.0 that 8.0 is to read: its keys have other names now",
+    "8.0",
+)
+_ini("ini_of_a_later_release", INI_OF_8, "an ini of CANN 8.0 that 7.0 is to read", "7.0")
+_ini(
+    "ini_before_there_was_one",
+    INI_OF_7,
+    "limits in an ini of CANN 6.0, which has no such file",
+    "6.0",
+)
+_ini(
+    "ini_of_its_own_release",
+    INI_OF_7,
+    "nothing is wrong: an ini of CANN 7.0 that 7.0 reads",
+    "7.0",
+    breaks="",
+)
+_ini("ini_indented", " " + INI, "an ini whose section does not start its line")
+_ini("ini_empty", "", "an ini that was cut to nothing")
+_ini(
+    "ini_one_version",
+    "[op_compiler_cache]\nadk_version=7.7\n",
+    "an ini with one of two versions: no upgrade is noticed any more",
+)
 
 
 @_wrong(kernel_cache, SETTINGS, what="two ini files that disagree")

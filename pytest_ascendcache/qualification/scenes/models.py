@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +9,15 @@ from typing import Any
 
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.observation.model_file import take_apart
-from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.catalogue import scene
-from pytest_ascendcache.qualification.scenes.release import judge, run, write_release
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
-from pytest_ascendcache.reference import atc
-from pytest_ascendcache.release import (
-    KernelDigest,
-    Manifest,
-    options_digest,
-    read_release,
-    write_manifest,
+from pytest_ascendcache.qualification.scenes.caches import Kernel
+from pytest_ascendcache.qualification.scenes.release import (
+    judge,
+    run_atc,
+    write_golden,
+    write_release,
 )
+from pytest_ascendcache.release import KernelDigest, read_release
 
 CACHED, CARDS = "release/model-cached-is-fresh", "release/model-cards-agree"
 MANIFEST, REPRODUCIBLE = "release/model-manifest", "release/model-reproducible"
@@ -95,14 +91,13 @@ def _release(directory: Path, precision: str = _PRECISION, **keys: Any) -> Path:
 def _convert(path: Path, cache: str = "", defect: str = "") -> Path:
     """Convert a release's model with one of its caches, or without a cache. Returns the ``.om``."""
     directory = path.parent
-    program = [defective.__name__, defect, "atc"] if defect else [atc.__name__]
     options = {
         **read_release(path, {}).conversion_options,
         "output": str(directory / "out" / "model"),
         "op_compiler_cache_mode": "enable" if cache else "disable",
         "op_compiler_cache_dir": str(directory / (cache or "none")),
     }
-    run(program, *(f"--{key}={value}" for key, value in options.items()), work=directory)
+    run_atc(directory, options, defect)
     return directory / "out/model.om"
 
 
@@ -132,10 +127,7 @@ def model_cache_with_a_swapped_fused_kernel(directory: Path) -> list[str]:
     data = other.with_suffix(".o").read_bytes().replace(other.stem.encode(), entry.stem.encode())
     (directory / "cache").rename(directory / "other")
     (directory / "own").rename(directory / "cache")
-    entry.with_suffix(".o").write_bytes(data)
-    metadata = json.loads(entry.read_text(encoding="utf-8"))
-    metadata["sha256"] = hashlib.sha256(data).hexdigest()
-    entry.write_text(json.dumps(metadata, indent=4, sort_keys=True), encoding="utf-8")
+    Kernel(entry, entry.with_suffix(".o")).replace_object(data)
     _write_model(directory / "model.onnx")
     return judge(path)
 
@@ -147,7 +139,7 @@ def model_by_a_toolchain_whose_fused_keys_collide(directory: Path) -> list[str]:
     _write_model(directory / "model.onnx", epsilon=1.0)
     _convert(path, "cache", defect)
     _write_model(directory / "model.onnx")
-    return judge(path, f"--ascend-defect={defect}")
+    return judge(path, defect)
 
 
 @scene(CACHED, UNCHANGED, what="the key of a fused kernel lacks the implementation mode")
@@ -157,7 +149,7 @@ def model_by_a_toolchain_whose_fused_keys_lack_the_mode(directory: Path) -> list
     path = _release(directory, other, caches="cache")
     _convert(path, "cache", defect)
     _release(directory, caches="cache")
-    return judge(path, f"--ascend-defect={defect}")
+    return judge(path, defect)
 
 
 @scene(what="the cache has only kernels of another model")
@@ -176,23 +168,22 @@ def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     _write_model(path.parent / "model.onnx", last_row=1.5)
     _convert(path, "cache", defect)
     _write_model(path.parent / "model.onnx")
-    rules = (f"--ascend-rule={each}" for each in (CACHED, UNCHANGED, NEAR))
-    return judge(path, f"--ascend-defect={defect}", *rules)
+    return judge(path, defect, (CACHED, UNCHANGED, NEAR))
 
 
 @scene(CARDS, what="the last card fuses less than the others")
 def model_that_one_card_fuses_otherwise(directory: Path) -> list[str]:
-    return judge(_release(directory, cards=3), "--ascend-defect=last-card-fuses-no-activation")
+    return judge(_release(directory, cards=3), "last-card-fuses-no-activation")
 
 
 @scene(CARDS, what="large kernels are cut short on every card but the first")
 def model_with_kernels_cut_on_some_cards(directory: Path) -> list[str]:
-    return judge(_release(directory, cards=2), "--ascend-defect=other-cards-cut-large-kernels")
+    return judge(_release(directory, cards=2), "other-cards-cut-large-kernels")
 
 
 @scene(CARDS, what="the toolchain tunes a model's kernels for the card")
 def model_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
-    return judge(_release(directory, cards=2), "--ascend-defect=kernels-of-the-card")
+    return judge(_release(directory, cards=2), "kernels-of-the-card")
 
 
 @scene(MANIFEST, what="a kernel of the model is not the golden one")
@@ -224,47 +215,34 @@ def model_with_golden_kernels_swapped(directory: Path) -> list[str]:
 
 @scene(REPRODUCIBLE, what="the largest kernel of a model contains the process id of its run")
 def model_by_a_toolchain_that_stamps_one_kernel(directory: Path) -> list[str]:
-    path = _release(directory)
-    rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
-    return judge(path, "--ascend-defect=largest-kernel-by-process", *rules)
+    rules = REPRODUCIBLE, "release/debug-off"
+    return judge(_release(directory), "largest-kernel-by-process", rules)
 
 
 @scene(REPRODUCIBLE, what="every run of the toolchain makes different kernels")
 def model_by_a_toolchain_that_tunes_by_chance(directory: Path) -> list[str]:
-    path = _release(directory)
     # The rules that compare with a fresh conversion are undecided.
-    rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
-    return judge(path, "--ascend-defect=kernels-by-chance", *rules)
+    rules = REPRODUCIBLE, "release/debug-off"
+    return judge(_release(directory), "kernels-by-chance", rules)
 
 
 @scene(NEAR, what="fusing a bias into its product drops it")
 def model_that_loses_a_bias(directory: Path) -> list[str]:
-    return judge(_release(directory), "--ascend-defect=loses-the-bias")
+    return judge(_release(directory), "loses-the-bias")
 
 
 @scene(NEAR, what="fusing an activation drops it")
 def model_that_loses_an_activation(directory: Path) -> list[str]:
-    return judge(_release(directory), "--ascend-defect=forgets-a-relu")
+    return judge(_release(directory), "forgets-a-relu")
 
 
 @scene(NEAR, what="a fused LayerNorm swaps scale and shift")
 def model_with_scale_and_shift_swapped(directory: Path) -> list[str]:
-    return judge(_release(directory), "--ascend-defect=swaps-scale-and-shift")
+    return judge(_release(directory), "swaps-scale-and-shift")
 
 
-def _manifest(path: Path, alter: str = "", leave_out: str = "") -> None:
+def _manifest(path: Path, **changes: Any) -> None:
     """Write the golden manifest of a release's model."""
-    toolchain = reference_toolchain()
-    toolchain.close()
-    release = read_release(path, {})
     found = take_apart(_convert(path)).by_symbol
     kernels = {name: KernelDigest(name, *each) for name, each in found.items()}
-    for name in list(kernels):
-        if leave_out and leave_out in name:
-            del kernels[name]
-        elif alter and alter in name:
-            kernels[name] = KernelDigest(name, "0" * 64, kernels[name].size)
-    digest = options_digest(release)
-    manifest = Manifest(toolchain.name, toolchain.version, release.soc, digest, {}, kernels)
-    assert release.manifest is not None
-    write_manifest(release.manifest, manifest)
+    write_golden(path, kernels, of_model=True, **changes)

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ _NETWORK = {
     "operators": [{"op": "Square", "name": "square", "inputs": ["x"], "outputs": ["y"]}],
     "outputs": ["y"],
 }
+_INI = "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
 _LONG_AGO = 1_700_000_000
 """A time (seconds) before any kernel of a scene is compiled."""
 
@@ -90,12 +92,17 @@ def _tune(directory: Path, tile: int, second: int = _LONG_AGO) -> None:
     os.utime(path, (second, second))
 
 
-def judge(path: Path, *more: str) -> list[str]:
-    """The arguments of pytest that have a release judged."""
-    return [f"--ascend-release={path}", *more, PACKAGE]
+def judge(path: Path, defect: str = "", rules: Iterable[str] = ()) -> list[str]:
+    """The arguments of pytest that have a release judged, by these rules if not by all.
+
+    The toolchain has the ``defect`` if one is named.
+    """
+    options = [f"--ascend-defect={defect}"] if defect else []
+    options += [f"--ascend-rule={each}" for each in rules]
+    return [f"--ascend-release={path}", *options, PACKAGE]
 
 
-def run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
+def _run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
     """Run a module with arguments in a directory."""
     subprocess.run(
         [sys.executable, "-m", *program, *arguments],
@@ -106,19 +113,23 @@ def run(program: list[str], *arguments: str, work: Path, **environment: str) -> 
     )
 
 
+def run_atc(work: Path, options: Mapping[str, object], defect: str = "") -> None:
+    """Run atc in a directory, with a seeded defect if one is named."""
+    program = [defective.__name__, defect, "atc"] if defect else [atc.__name__]
+    _run(program, *(f"--{key}={value}" for key, value in options.items()), work=work)
+
+
 def _fill(path: Path, defect: str = "") -> None:
     """Compile the release into its cache ``cache`` with its own options."""
-    release = read_release(path, {})
-    run(
-        [defective.__name__, defect, "atc"] if defect else [atc.__name__],
-        f"--singleop={path.parent / 'operators.json'}",
-        f"--output={path.parent / 'out'}",
-        f"--soc_version={SOC}",
-        "--op_compiler_cache_mode=enable",
-        f"--op_compiler_cache_dir={path.parent / 'cache'}",
-        *(f"--{key}={value}" for key, value in release.kernel_options.items()),
-        work=path.parent,
-    )
+    options = {
+        "singleop": path.parent / "operators.json",
+        "output": path.parent / "out",
+        "soc_version": SOC,
+        "op_compiler_cache_mode": "enable",
+        "op_compiler_cache_dir": path.parent / "cache",
+        **read_release(path, {}).kernel_options,
+    }
+    run_atc(path.parent, options, defect)
 
 
 def _rank_caches(directory: Path, *ranks: int) -> None:
@@ -126,32 +137,45 @@ def _rank_caches(directory: Path, *ranks: int) -> None:
     directory.mkdir()
     (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
     for rank in ranks:
-        run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
+        _run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
 
 
-def _manifest(path: Path, **changes: str) -> None:
+def _manifest(path: Path, **changes: Any) -> None:
     """Write the golden manifest of a release whose cache is filled."""
-    toolchain = reference_toolchain()
-    toolchain.close()
-    release = read_release(path, {})
     kernels = {}
-    for key, operator in distinct_operators(release).items():
+    for key, operator in distinct_operators(read_release(path, {})).items():
         (entry,) = (path.parent / "cache/kernel_cache" / SOC).glob(
             f"te_{operator.type.lower()}_*.json"
         )
         digest = json.loads(entry.read_text(encoding="utf-8"))["sha256"]
         size = entry.with_suffix(".o").stat().st_size
         kernels[key] = KernelDigest(str(operator), digest, size)
-    kernels = {
-        key: each for key, each in kernels.items() if changes.get("leave_out") != each.operator
+    write_golden(path, kernels, **changes)
+
+
+def write_golden(
+    path: Path,
+    kernels: Mapping[str, KernelDigest],
+    alter: str = "",
+    leave_out: str = "",
+    of_model: bool = False,
+) -> None:
+    """Write the golden manifest of a release with the kernels of its operators or its model.
+
+    A kernel whose key contains ``alter`` gets another digest; one with ``leave_out`` is missing.
+    """
+    toolchain = reference_toolchain()
+    toolchain.close()
+    release = read_release(path, {})
+    golden = {
+        key: replace(each, sha256="0" * 64) if alter and alter in key else each
+        for key, each in kernels.items()
+        if not leave_out or leave_out not in key
     }
-    for key, kernel in kernels.items():
-        if changes.get("alter") == key.partition("-")[0]:
-            kernels[key] = KernelDigest(kernel.operator, "0" * 64, kernel.size)
-    write_manifest(
-        path.parent / "kernels.json",
-        Manifest(toolchain.name, toolchain.version, SOC, options_digest(release), kernels),
-    )
+    names = toolchain.name, toolchain.version, release.soc, options_digest(release)
+    assert release.manifest is not None
+    manifest = Manifest(*names, {}, golden) if of_model else Manifest(*names, golden)
+    write_manifest(release.manifest, manifest)
 
 
 @scene(what="nothing is wrong: caches, cards, knowledge base, manifest and ini are in order")
@@ -164,9 +188,7 @@ def release_in_order(directory: Path) -> list[str]:
         manifest="kernels.json",
     )
     _fill(path)
-    (directory / "cache/kernel_cache/op_cache.ini").write_text(
-        "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
-    )
+    (directory / "cache/kernel_cache/op_cache.ini").write_text(_INI)
     _rank_caches(directory / "ranks", 0, 1)
     _manifest(path)
     return judge(path)
@@ -300,12 +322,12 @@ def knowledge_base_changed_and_copied(directory: Path) -> list[str]:
 @scene("release/cached-is-fresh", what="the toolchain alters kernels that it serves")
 def release_by_an_altering_toolchain(directory: Path) -> list[str]:
     path = _release(directory)
-    return judge(path, "--ascend-defect=serves-an-altered-kernel")
+    return judge(path, "serves-an-altered-kernel")
 
 
 @scene("release/cached-is-fresh", what="the toolchain compiles something else under force")
 def release_by_a_toolchain_that_forgets_under_force(directory: Path) -> list[str]:
-    return judge(_release(directory), "--ascend-defect=force-without-knowledge-base")
+    return judge(_release(directory), "force-without-knowledge-base")
 
 
 @scene("release/cached-is-fresh", what="the cache has kernels of another precision file")
@@ -315,21 +337,19 @@ def cache_of_another_precision_file(directory: Path) -> list[str]:
     path = _release(directory, caches="cache", precision="Sqrt=high_performance\n")
     _fill(path, defect)
     _release(directory, caches="cache")
-    return judge(path, f"--ascend-defect={defect}")
+    return judge(path, defect)
 
 
 @scene("release/cards-get-one-kernel", what="the toolchain tunes kernels for the card")
 def release_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
-    return judge(_release(directory, cards=3), "--ascend-defect=kernels-of-the-card")
+    return judge(_release(directory, cards=3), "kernels-of-the-card")
 
 
 @scene("release/settings-agree", what="the ini file and the environment set different limits")
 def limits_that_contradict(directory: Path) -> list[str]:
     path = _release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "500"}, caches="cache")
     _fill(path)
-    (directory / "cache/kernel_cache/op_cache.ini").write_text(
-        "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
-    )
+    (directory / "cache/kernel_cache/op_cache.ini").write_text(_INI)
     return judge(path)
 
 
@@ -379,5 +399,5 @@ def release_with_another_kernel(directory: Path) -> list[str]:
 def release_with_an_operator_too_many(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _fill(path)
-    _manifest(path, leave_out=str(_OPERATORS[0]))
+    _manifest(path, leave_out="Sqrt")
     return judge(path)
