@@ -102,7 +102,7 @@ def _import_everything() -> None:
 def _let_hypothesis_read_it() -> None:
     """Have Hypothesis search the imported modules for constants, so that no run does it again.
 
-    Hypothesis does so at the end of each collection. Runs keep what it finds in the directory above.
+    Hypothesis does so at the end of each collection, and keeps what it finds in its directory.
     """
     with contextlib.suppress(ImportError):  # older releases have none
         from hypothesis.internal.conjecture.providers import _get_local_constants
