@@ -4,7 +4,7 @@ This room reads files, and edits them to place markers. It knows no options and 
 """
 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
-from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary
+from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary, same_code
 from pytest_ascendcache.caches.elf import ElfError, embedded_objects
 from pytest_ascendcache.caches.entry import Entry, read_entries
 from pytest_ascendcache.caches.filesystem import (
@@ -16,7 +16,6 @@ from pytest_ascendcache.caches.filesystem import (
     probe_file_system,
 )
 from pytest_ascendcache.caches.graph_cache import read_cached_graphs
-from pytest_ascendcache.caches.kernel_code import same_code
 from pytest_ascendcache.caches.layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,

@@ -73,16 +73,6 @@ class NetworkLayout:
     place: Callable[[Mapping[str, str], PurePath], PurePath]
     unit: type[CachedUnit]
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        return self.unit.suffixes
-
-    def holds(self, path: Path) -> bool:
-        return self.unit.holds(path)
-
-    def read(self, directory: Path) -> Mapping[str, CachedUnit]:
-        return self.unit.read_all(directory)
-
 
 def _base(environment: Mapping[str, str], work: PurePath) -> PurePath:
     return work / environment.get("MS_COMPILER_CACHE_PATH", "")
