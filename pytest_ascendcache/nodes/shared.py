@@ -12,8 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.nodes.control import GIVEN_PATIENCE, NotShown, seen_on, show
-from pytest_ascendcache.nodes.mount import Mount
-from pytest_ascendcache.nodes.namespace import Unavailable
+from pytest_ascendcache.nodes.mount import Mount, Unavailable
 from pytest_ascendcache.nodes.profile import NodeProfile
 
 
