@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.ranks.channels import INPUT
-from pytest_ascendcache.ranks.elsewhere import answers
 from pytest_ascendcache.ranks.hub import Hub
 from pytest_ascendcache.ranks.scheduling import GangScheduling, Spread
 
 if TYPE_CHECKING:
+    from execnet.xspec import XSpec
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
 _SHOWN = 10
+_PATIENCE = 15
+"""Seconds within which a host must answer. The whole run waits for it."""
 
 
 def is_controller(config: pytest.Config) -> bool:
@@ -124,7 +127,7 @@ class GangController:
         distributing = self._config.pluginmanager.getplugin("dsession")
         if distributing._max_worker_restart == 0:
             return
-        if not answers(node.gateway.spec, worker in self._silent):
+        if not _answers(node.gateway.spec, worker in self._silent):
             distributing._max_worker_restart = 0
             why = "is not replaced: its host does not answer"
             distributing.report_line(f"\nworker {self.hub.named(worker)} {why}")
@@ -164,3 +167,32 @@ class GangController:
                 f"never run: {shown}{f' and {more} more' if more > 0 else ''}",
                 red=True,
             )
+
+
+def _answers(spec: XSpec, was_silent: bool) -> bool:
+    """Whether the host of a worker that died can start another one.
+
+    A host behind ssh is asked. A socket server cannot be asked, because execnet's server ends with
+    its first connection: it counts as silent if its worker ``was_silent``.
+    """
+    if spec.popen:
+        return True
+    if not spec.ssh:
+        return not was_silent
+    from execnet.gateway_io import ssh_args
+
+    program, *arguments = ssh_args(spec)[:-1]
+    own = ["-o", f"ConnectTimeout={_PATIENCE}", "-o", "BatchMode=yes"]
+    try:
+        # The last argument is a shell command on that host.
+        done = subprocess.run(
+            [program, *own, *arguments, "true"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
