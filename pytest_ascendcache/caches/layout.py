@@ -58,10 +58,6 @@ class RankKernel(Entry):
         return problems
 
 
-read_kernel_meta = RankKernel.read_all
-"""All kernels of a ``kernel_meta`` directory by stem. MindSpore keeps other files there too."""
-
-
 @dataclass(frozen=True)
 class NetworkLayout:
     """The layout of one kind of cache.
