@@ -78,6 +78,7 @@ class Mount:
 
     def __init__(self, profile: NodeProfile, backing: Path, point: Path, control: Path) -> None:
         self.point = point
+        self.control = control
         self._command = _command(profile, backing, point, control)
         self._running: Running | None = None
         enter()
