@@ -39,8 +39,7 @@ class GangController:
     """A pytest plugin for the controller.
 
     ``seconds`` is the deadline of gangs; ``spread`` decides the portions and the order in which
-    ordinary tests are given out. ``gangs`` has the node ids of each gang's ranks; ``starting`` are
-    workers that have not finished collection.
+    ordinary tests are given out.
     """
 
     def __init__(
@@ -56,8 +55,8 @@ class GangController:
         self._always_complete = always_complete
         self._unreported: list[str] = []
         self._gang_of: dict[str, str] = {}
-        self.gangs: dict[str, Sequence[str]] = {}
-        self.starting: set[str] = set()
+        self._gangs: dict[str, Sequence[str]] = {}  # the node ids of each gang's ranks
+        self._starting: set[str] = set()  # workers that have not finished collection
         self._silent: set[str] = set()
         self.hub = Hub(seconds, self._kill)
 
@@ -69,7 +68,7 @@ class GangController:
         """Send a worker its channel along with its input."""
         worker = node.gateway.id
         self._nodes[worker] = node
-        self.starting.add(worker)
+        self._starting.add(worker)
         channel = node.gateway.newchannel()
         self.hub.connect(worker, channel.send)
         channel.setcallback(partial(self._heard, worker))
@@ -81,7 +80,8 @@ class GangController:
             if not self._nodes[worker].gateway.spec.popen:
                 self.hub.find(worker, host)
             self._gang_of.update((each, name) for name, ids in gangs.items() for each in ids)
-            self.gangs = self.gangs or gangs
+            if not self._gangs:
+                self._gangs.update(gangs)
             self._problems += problems
         else:
             self.hub.heard(worker, message)
@@ -92,20 +92,22 @@ class GangController:
         """Use :class:`GangScheduling` for ``--dist=load``, the default."""
         if config.getvalue("dist") != "load":
             return None
-        self._scheduler = GangScheduling(config, log, self, self._spread)
+        self._scheduler = GangScheduling(
+            config, log, self.hub, self._gangs, self._starting, self._spread
+        )
         return self._scheduler
 
     def pytest_xdist_node_collection_finished(
         self, node: WorkerController, ids: Sequence[str]
     ) -> None:
         """Refuse tests that cannot be run. The worker's announcement has arrived before."""
-        self.starting.discard(node.gateway.id)
+        self._starting.discard(node.gateway.id)
         if self._problems:
             raise pytest.UsageError(self._problems[0])
-        if self.gangs and self._scheduler is None:
+        if self._gangs and self._scheduler is None:
             raise pytest.UsageError(
                 f"--dist={self._config.getvalue('dist')} cannot run the ranks of "
-                f"{next(iter(self.gangs))} at the same time; use --dist=load, the default of -n."
+                f"{next(iter(self._gangs))} at the same time; use --dist=load, the default of -n."
             )
         if not self._collected:
             self._collected = dict.fromkeys(ids)
@@ -113,11 +115,11 @@ class GangController:
     def pytest_testnodedown(self, node: WorkerController, error: object | None) -> None:
         """Drop the ranks of a worker that ended by itself, as with -x, or replace one that died."""
         worker = node.gateway.id
-        self.starting.discard(worker)
+        self._starting.discard(worker)
         if error is None:
             why = f"was not run: its worker {self.hub.named(worker)} had ended"
             self.hub.lose_worker(worker, why)
-        elif self.gangs:
+        elif self._gangs:
             self._replace_if_host_answers(node)
 
     def _replace_if_host_answers(self, node: WorkerController) -> None:
@@ -152,7 +154,7 @@ class GangController:
         """Fail a run that lacks tests: xdist says nothing when no worker is left."""
         self.hub.close()
         completed = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if session.exitstatus in completed and (self.gangs or self._always_complete):
+        if session.exitstatus in completed and (self._gangs or self._always_complete):
             self._unreported = [each for each in self._collected if each not in self._reported]
         if self._unreported:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
