@@ -14,6 +14,7 @@ import re
 import secrets
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,19 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` file atomically. Arrays may have any names, even ``file``, which is a
+    parameter of ``numpy.savez``."""
+    import numpy
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                numpy.lib.format.write_array(member, numpy.asarray(array), allow_pickle=False)
+    write_whole(path, buffer.getvalue())
 
 
 def _tensor_parts(tensor: TensorDesc) -> list[str]:

@@ -12,10 +12,9 @@ import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS
-from pytest_ascendcache.reference.om import Model, OmError, write_whole
+from pytest_ascendcache.reference.om import Model, OmError, write_arrays
 
 
 def main() -> int:
@@ -69,7 +68,7 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
                 f"{tensor.dtype}{list(tensor.shape)}."
             )
     outputs = run_object(model.object, model.symbol, inputs, list(model.operator.outputs))
-    _write(outputs_path, {str(index): array for index, array in enumerate(outputs)})
+    write_arrays(outputs_path, {str(index): array for index, array in enumerate(outputs)})
 
 
 def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
@@ -81,21 +80,7 @@ def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     model = read_container(model_path)
     with numpy.load(inputs_path, allow_pickle=False) as archive:
         inputs = {name: archive[name] for name in archive.files}
-    _write(outputs_path, run_model(model, inputs))
-
-
-def _write(path: Path, arrays: dict[str, Any]) -> None:
-    import io
-
-    import numpy
-
-    buffer = io.BytesIO()
-    # savez takes names as keyword arguments; one of its own is `file`.
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                numpy.lib.format.write_array(member, numpy.asarray(array), allow_pickle=False)
-    write_whole(path, buffer.getvalue())
+    write_arrays(outputs_path, run_model(model, inputs))
 
 
 if __name__ == "__main__":

@@ -91,16 +91,10 @@ def _request(given: argparse.Namespace) -> Any:
 
 
 def _write(outputs: Mapping[str, Any], path: Path) -> None:
-    import io
+    from pytest_ascendcache.reference.om import write_arrays
 
-    import numpy
-
-    from pytest_ascendcache.reference.om import write_whole
-
-    buffer = io.BytesIO()
-    numpy.savez(buffer, allow_pickle=False, **outputs)
     try:
-        write_whole(path, buffer.getvalue())
+        write_arrays(path, outputs)
     except OSError as error:
         raise AtcError(
             "E40023",
