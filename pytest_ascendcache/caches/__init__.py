@@ -3,8 +3,8 @@
 This room reads files, and edits them to place markers. It knows no options and no toolchain.
 """
 
-from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
-from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary
+from pytest_ascendcache.caches.akg_kernel import AkgKernel
+from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary, same_code
 from pytest_ascendcache.caches.elf import ElfError, embedded_objects
 from pytest_ascendcache.caches.entry import Entry, read_entries
 from pytest_ascendcache.caches.filesystem import (
@@ -15,8 +15,6 @@ from pytest_ascendcache.caches.filesystem import (
     make_immutable,
     probe_file_system,
 )
-from pytest_ascendcache.caches.graph_cache import read_cached_graphs
-from pytest_ascendcache.caches.kernel_code import same_code
 from pytest_ascendcache.caches.layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
@@ -24,7 +22,6 @@ from pytest_ascendcache.caches.layout import (
     CacheLayout,
     NetworkLayout,
     RankKernel,
-    read_kernel_meta,
 )
 from pytest_ascendcache.caches.shared_memory import remove_segments, segments_of
 from pytest_ascendcache.caches.snapshot import Change, FileState, Snapshot
@@ -55,10 +52,7 @@ __all__ = [
     "make_immutable",
     "plant_canary",
     "probe_file_system",
-    "read_akg_kernels",
-    "read_cached_graphs",
     "read_entries",
-    "read_kernel_meta",
     "remove_segments",
     "same_code",
     "segments_of",

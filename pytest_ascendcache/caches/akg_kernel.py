@@ -70,10 +70,6 @@ class AkgKernel(CachedUnit):
         rewrite(self.path(".json"), metadata_text(self.metadata, **digests))
 
 
-read_akg_kernels = AkgKernel.read_all
-"""All kernels of an ``akg_kernel_meta`` directory by stem."""
-
-
 def _linked(data: bytes) -> bytes:
     """The shared library that MindSpore's link command makes of an object."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-link-") as name:

@@ -3,6 +3,10 @@
 A canary is an ELF note that is added to the cached object; the digest in the metadata is
 corrected, so the entry stays valid. A delivered kernel with the note was reused from that entry;
 a kernel without it was compiled. The toolchain need not be asked.
+
+Kernels are compared regardless of canaries and of their names: CANN names a kernel's symbol after
+its cache key, and a compiler may leave notes about its build. So objects with equal code may differ
+in bytes. Source: facts ``cann-operator-cache`` section 1.2.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from pytest_ascendcache.caches.elf import add_note
+from pytest_ascendcache.caches.elf import ElfError, add_note, named_sections
 from pytest_ascendcache.caches.entry import Entry, sha256
 
 SECTION = ".note.ascendcache"
@@ -19,6 +23,8 @@ SECTION = ".note.ascendcache"
 
 _OWNER = "ascendcache"
 _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
+_KEYED_NAME = re.compile(rb"te_\w+?_[0-9a-f]{64}")
+_NOTES = re.compile(rb"\.note.*|\.comment")
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,29 @@ def plant_canary(entry: Entry) -> Canary:
 def find_canaries(data: bytes) -> frozenset[str]:
     """The tokens of all canaries anywhere in ``data``."""
     return frozenset(match.decode() for match in _PATTERN.findall(data))
+
+
+def kernel_code(data: bytes) -> object:
+    """The part of an object that decides how it computes, equal for objects of equal code.
+
+    It is all sections except notes, with cache keys removed from names; a canary does not change
+    it. Data that is not a complete ELF object is returned unchanged.
+    """
+    try:
+        sections = named_sections(data)
+    except ElfError:
+        return data
+    return tuple(
+        (_plain(name), kind, flags, _plain(content))
+        for name, kind, flags, content in sections
+        if not _NOTES.fullmatch(name)
+    )
+
+
+def same_code(one: bytes, other: bytes) -> bool:
+    return one == other or kernel_code(one) == kernel_code(other)
+
+
+def _plain(content: bytes) -> bytes:
+    """Remove cache keys from names, and the name that a canary adds to the table of names."""
+    return _KEYED_NAME.sub(b"te_", content).replace(f"{SECTION}\0".encode(), b"")

@@ -65,7 +65,3 @@ class CachedGraph(CachedUnit):
         if changed == data:
             raise ValueError(f"{self.object_path.name} has no constant that could be marked")
         rewrite(self.object_path, changed)
-
-
-read_cached_graphs = CachedGraph.read_all
-"""All networks of a ``graph_cache`` directory by stem."""

@@ -58,10 +58,6 @@ class RankKernel(Entry):
         return problems
 
 
-read_kernel_meta = RankKernel.read_all
-"""All kernels of a ``kernel_meta`` directory by stem. MindSpore keeps other files there too."""
-
-
 @dataclass(frozen=True)
 class NetworkLayout:
     """The layout of one kind of cache.
@@ -72,16 +68,6 @@ class NetworkLayout:
 
     place: Callable[[Mapping[str, str], PurePath], PurePath]
     unit: type[CachedUnit]
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        return self.unit.suffixes
-
-    def holds(self, path: Path) -> bool:
-        return self.unit.holds(path)
-
-    def read(self, directory: Path) -> Mapping[str, CachedUnit]:
-        return self.unit.read_all(directory)
 
 
 def _base(environment: Mapping[str, str], work: PurePath) -> PurePath:

@@ -46,17 +46,12 @@ def crash_states(
     changes. States that a simpler kind leaves too are left out, so each state shows which kind of
     interruption it needs.
     """
-    simpler = list(_STATES)[: list(_STATES).index(kind)]
-    seen: set[frozenset[object]] = {
-        state.tree.content for each in simpler for state in _STATES[each](before, operations)
-    }
-    states: list[CrashState] = []
-    for state in _STATES[kind](before, operations):
-        content: frozenset[object] = state.tree.content
-        if content not in seen:
-            seen.add(content)
-            states.append(state)
-    return states
+    kinds = list(_STATES)
+    distinct: dict[frozenset[object], CrashState] = {}
+    for each in kinds[: kinds.index(kind) + 1]:
+        for state in _STATES[each](before, operations):
+            distinct.setdefault(state.tree.content, state)
+    return [state for state in distinct.values() if state.kind is kind]
 
 
 def after_all(before: Tree, operations: Iterable[Operation]) -> Tree:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
-import time
 from pathlib import Path
+
+from pytest_ascendcache.processes.launch import wait_readable
 
 
 class Gate:
@@ -30,11 +30,7 @@ class Gate:
     def wait(self, deadline: float) -> bool:
         """Wait until ``deadline`` (``time.monotonic``) for the process to reach the gate. Return
         whether it did; if it ended, it did not."""
-        poll = select.poll()
-        poll.register(self._reached, select.POLLIN)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            return False
-        return bool(os.read(self._reached, 64))
+        return wait_readable(self._reached, deadline) and bool(os.read(self._reached, 64))
 
     def abandon(self) -> None:
         """Make :meth:`wait` return, because no process will come. Callable from any thread."""

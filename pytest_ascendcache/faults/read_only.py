@@ -8,11 +8,12 @@ that lets users create namespaces, and the programs ``unshare`` and ``mount``.
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+
+from pytest_ascendcache.processes.launch import tried
 
 _MOUNT = """
 mount --bind -- "$1" "$1" && mount -o remount,bind,ro -- "$1" && [ ! -w "$1" ] || exit 125
@@ -45,14 +46,5 @@ def works() -> bool:
         root, log = Path(name, "root"), Path(name, "log")
         root.mkdir()
         program, arguments = command(root, log, ["sh", "-c", '! touch "$0/new"', str(root)])
-        try:
-            ended = subprocess.run(
-                [program, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_SELF_TEST_PATIENCE,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return ended.returncode == 0 and was_read_only(log)
+        ended = tried([program, *arguments], _SELF_TEST_PATIENCE)
+        return ended is not None and ended.returncode == 0 and was_read_only(log)

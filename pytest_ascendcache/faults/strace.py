@@ -9,7 +9,6 @@ drops injected signals. Therefore the log of every run is searched for the plann
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from pytest_ascendcache.faults import read_only
 from pytest_ascendcache.faults.plan import Action, FaultPlan
 from pytest_ascendcache.faults.syscalls import TRACED, UNSEEN, operations, read_calls
 from pytest_ascendcache.faults.trace import Operation, TraceError
+from pytest_ascendcache.processes.launch import tried
 
 _HOLDING = Path(__file__).with_name("holding.py")
 
@@ -124,16 +124,12 @@ def _works(program: str) -> bool:
             *(program, *_options(log), "-e", "inject=write:signal=KILL:when=1"),
             *("--", "/bin/sh", "-c", 'echo words > "$0"', str(target)),
         ]
+        ended = tried(command, _SELF_TEST_PATIENCE)
         try:
-            ended = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_SELF_TEST_PATIENCE,
-                check=False,
-            )
             calls = read_calls(log)
-        except (OSError, subprocess.TimeoutExpired, TraceError):
+        except TraceError:
             return False
         created = any(call.name in ("open", "openat") and target in call.paths for call in calls)
-        return ended.returncode != 0 and created and not target.read_bytes()
+        if ended is None or ended.returncode == 0 or not created:
+            return False
+        return not target.read_bytes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -87,30 +86,29 @@ class Operation:
 def read_log(log: Path, root: Path) -> tuple[Operation, ...]:
     """The operations below ``root`` in a log of named points (``reference.faulty``). Raises
     ``TraceError`` if there is no such log."""
+    operations = []
     try:
-        lines = log.read_bytes().splitlines()
-        documents = [json.loads(line) for line in lines]
-        return tuple(_operations(documents, root))
+        for line in log.read_bytes().splitlines():
+            fields = json.loads(line)
+            path = below(root, fields["path"])
+            if path is None:
+                continue
+            target = fields["target"] and below(root, fields["target"])
+            operations.append(
+                Operation(
+                    number=int(fields["number"]),
+                    point=str(fields["point"]),
+                    nth=int(fields["nth"]),
+                    act=Act(fields["act"]),
+                    path=path,
+                    data=base64.b64decode(fields["data"]),
+                    offset=int(fields["offset"]),
+                    target=target or "",
+                )
+            )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TraceError(f"the record of file operations {log} cannot be read: {error}") from None
-
-
-def _operations(documents: Iterable[dict[str, object]], root: Path) -> Iterable[Operation]:
-    for fields in documents:
-        path = below(root, str(fields["path"]))
-        if path is None:
-            continue
-        target = None if fields["target"] is None else below(root, str(fields["target"]))
-        yield Operation(
-            number=int(str(fields["number"])),
-            point=str(fields["point"]),
-            nth=int(str(fields["nth"])),
-            act=Act(str(fields["act"])),
-            path=path,
-            data=base64.b64decode(str(fields["data"])),
-            offset=int(str(fields["offset"])),
-            target=target or "",
-        )
+    return tuple(operations)
 
 
 def below(root: Path, path: str) -> str | None:

@@ -6,8 +6,7 @@ nor toolchains.
 """
 
 from pytest_ascendcache.nodes.control import NotShown
-from pytest_ascendcache.nodes.mount import lacking
-from pytest_ascendcache.nodes.namespace import Unavailable, enter
+from pytest_ascendcache.nodes.mount import Unavailable, enter, lacking
 from pytest_ascendcache.nodes.profile import NodeProfile, profiles
 from pytest_ascendcache.nodes.shared import Nodes, given_nodes, mounted_nodes
 

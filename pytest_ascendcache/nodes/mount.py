@@ -1,7 +1,13 @@
-"""One mount of the backing directory, and the daemon that serves it."""
+"""One mount of the backing directory, and the daemon that serves it.
+
+Mounts are in a mount namespace of this process: no other process sees them, and the kernel removes
+them when the last process of the namespace ends, however it ends. So a killed test run leaves no
+mount behind, and no mount can hide a file from other users.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import select
@@ -10,10 +16,14 @@ import sys
 import time
 from pathlib import Path
 
-from pytest_ascendcache.nodes.namespace import Unavailable, enter, unmount
 from pytest_ascendcache.nodes.profile import LOOKUPS_STAY, NodeProfile
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
+
+_CLONE_NEWNS = 0x20000
+_MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
+_MNT_DETACH = 2
+_state = {"entered": False}
 
 _DEVICE = Path("/dev/fuse")
 _REFUSING = Path(__file__).with_name("refusing.py")
@@ -21,6 +31,39 @@ _PATIENCE = 30.0
 """Seconds that a daemon may take to mount on a busy machine, and to end."""
 _STEP_MS = 100
 """Milliseconds between checks whether a daemon that has not mounted yet has ended."""
+
+
+class Unavailable(Exception):
+    """The nodes cannot be imitated on this machine; the text is the reason."""
+
+
+def enter() -> None:
+    """Move this process, and all it starts from now on, into a mount namespace of its own.
+
+    Later calls do nothing. Mounts that are made outside still appear in the namespace.
+
+    Raises:
+        Unavailable: if the machine does not allow it.
+    """
+    if _state["entered"]:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNS) != 0:
+        raise Unavailable(
+            f"mounts need root ({os.strerror(ctypes.get_errno())}); run pytest as root, or put "
+            "'unshare --map-root-user --mount' before it"
+        )
+    if libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
+        raise Unavailable(
+            f"mounts cannot be kept from other processes ({os.strerror(ctypes.get_errno())})"
+        )
+    _state["entered"] = True
+
+
+def unmount(point: str) -> None:
+    """Unmount in this namespace. Processes that still use the mount can finish with it."""
+    if _state["entered"]:
+        ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH)
 
 
 class Mount:
@@ -35,6 +78,7 @@ class Mount:
 
     def __init__(self, profile: NodeProfile, backing: Path, point: Path, control: Path) -> None:
         self.point = point
+        self.control = control
         self._command = _command(profile, backing, point, control)
         self._running: Running | None = None
         enter()

@@ -12,8 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.nodes.control import GIVEN_PATIENCE, NotShown, seen_on, show
-from pytest_ascendcache.nodes.mount import Mount
-from pytest_ascendcache.nodes.namespace import Unavailable
+from pytest_ascendcache.nodes.mount import Mount, Unavailable
 from pytest_ascendcache.nodes.profile import NodeProfile
 
 
@@ -29,7 +28,6 @@ class Nodes:
     backing: Path
     roots: tuple[Path, ...]
     mounts: tuple[Mount, ...] = ()
-    controls: tuple[Path, ...] = ()
     _on_close: ExitStack = field(default_factory=ExitStack)
     _numbers: count[int] = field(default_factory=count)
 
@@ -67,15 +65,15 @@ class Nodes:
 
         The gate is a ``faults.Gate``. Only profiles that use ``refusing.py`` can do this.
         """
-        control = self.controls[node]
+        control = self.mounts[node].control
         request = control / "request"
         request.write_text(f"{gate}\n{suffix}\n", encoding="utf-8")
         request.replace(control / "hold")
 
     def hold_nothing(self) -> None:
         """Cancel :meth:`hold_opening` if no such opening has happened yet."""
-        for control in self.controls:
-            (control / "hold").unlink(missing_ok=True)
+        for mount in self.mounts:
+            (mount.control / "hold").unlink(missing_ok=True)
 
     def show(self) -> None:
         """Run the positive control of the profile.
@@ -107,17 +105,15 @@ def mounted_nodes(profile: NodeProfile, number: int, sandbox: Path) -> Nodes:
     if profile is NodeProfile.LOCAL:
         return Nodes(profile, backing, (backing,) * number)
     with ExitStack() as undo:
-        points, controls, mounts = [], [], []
+        mounts: list[Mount] = []
         for index in range(1 if profile.one_for_all else number):
             point, control = sandbox / f"node{index}", sandbox / f"control{index}"
             point.mkdir()
             control.mkdir()
             mounts.append(Mount(profile, backing, point, control))
             undo.callback(mounts[-1].close)
-            points.append(point)
-            controls.append(control)
-        views = tuple(points) * (number if profile.one_for_all else 1)
-        nodes = Nodes(profile, backing, views, tuple(mounts), tuple(controls))
+        views = tuple(each.point for each in mounts) * (number if profile.one_for_all else 1)
+        nodes = Nodes(profile, backing, views, tuple(mounts))
         nodes.show()
         nodes._on_close = undo.pop_all()
     return nodes

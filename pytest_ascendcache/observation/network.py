@@ -234,7 +234,7 @@ class NetworkUnderTest:
     def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
         """The kernels of a rank below :attr:`cache` by stem, incomplete ones included. They have
         the toolchain's layout: ``RankKernel`` for that of document M."""
-        return self.layout.read(self.place(rank))
+        return self.layout.unit.read_all(self.place(rank))
 
     def warm(self, network: Network) -> None:
         """Run a network as rank 0, and mark its kernels. Equal kernels of this session are copied
@@ -278,7 +278,7 @@ class NetworkUnderTest:
     def adopt(self, rank: int | str = 0) -> None:
         """Treat a rank's kernels as marked, because they were copied with their markers."""
         place = self.place(rank)
-        stems = self.layout.read(place)
+        stems = self.layout.unit.read_all(place)
         self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
 
     def share(self, directory: Path) -> None:

@@ -166,11 +166,11 @@ class NetworkRun(ObservedFiles):
         return frozenset(
             PurePath(stem).name
             for stem in stems
-            if all(stem + suffix in names for suffix in self.layout.suffixes)
+            if all(stem + suffix in names for suffix in self.layout.unit.suffixes)
         )
 
     def _is_kernel(self, path: str) -> bool:
-        return str(PurePath(path).parent) == self.place and self.layout.holds(Path(path))
+        return str(PurePath(path).parent) == self.place and self.layout.unit.holds(Path(path))
 
     def describe(self) -> tuple[str, ...]:
         try:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.guard import running_processes
@@ -30,6 +30,7 @@ _START_PATIENCE = 60.0
 """Seconds the server may take to load LLVM on a busy machine."""
 
 
+@dataclass(eq=False)
 class ForkLauncher:
     """Keeps one server that forks a child for each command. A server that dies is replaced.
 
@@ -38,21 +39,15 @@ class ForkLauncher:
     server's; by default it inherits that of this process.
     """
 
-    def __init__(
-        self,
-        server: Sequence[str],
-        programs: Mapping[str, tuple[str, ...]],
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._command = tuple(server)
-        self._programs = programs
-        self._environment = environment
-        self._server: _Server | None = None
+    server: Sequence[str]
+    programs: Mapping[str, tuple[str, ...]]
+    environment: Mapping[str, str] | None = None
+    _server: _Server | None = field(default=None, init=False)
 
     def warm(self) -> _Server:
         """Start the server now, so that processes forked from this one share it."""
         if self._server is None:
-            self._server = _Server(self._command, self._environment)
+            self._server = _Server(self.server, self.environment)
         return self._server
 
     def used(self) -> float:
@@ -61,7 +56,7 @@ class ForkLauncher:
         return 0.0 if self._server is None else used_by(self._server.process.pid)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        return (*self._programs[program], *arguments)
+        return (*self.programs[program], *arguments)
 
     def start(self, command: Command) -> Running:
         request = {

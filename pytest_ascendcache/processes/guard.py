@@ -29,6 +29,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _KILL_PATIENCE = 20.0
 """Seconds killed processes may take to disappear. One that waits for a dead disk may never do."""
 
+_CHILDREN_PATIENCE = 10.0
+"""The same for the killed children of a keeper of ranks."""
+
 
 def main() -> int:
     """Run the command. The guard itself always exits with 0."""
@@ -39,7 +42,7 @@ def main() -> int:
         file.seek(0)
         request = json.load(file)
     adopt_orphans()
-    woken = _wake_on_children()
+    woken = wake_on_children()
     printed, prints = os.pipe()
     leader, refused = _start(request, prints)
     os.close(prints)
@@ -141,7 +144,7 @@ class _Tail:
         return True
 
 
-def _wake_on_children() -> int:
+def wake_on_children() -> int:
     """A descriptor that becomes readable when a child ends."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -212,6 +215,28 @@ def running_processes() -> Iterator[Process]:
                 state, parent, group = file.read().rpartition(b")")[2].split()[:3]
                 if state not in (b"Z", b"X"):
                     yield Process(int(name), int(parent), int(group))
+
+
+def end_children() -> int:
+    """Kill every child, adopted ones included, until none is left. Returns how many were killed.
+    The children of a killed child are adopted by this process and killed next."""
+    killed: set[int] = set()
+    deadline = time.monotonic() + _CHILDREN_PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            gone, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if gone:
+            continue
+        for process in running_processes():
+            if process.parent == os.getpid():
+                killed.add(process.id)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.id, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    return len(killed)
 
 
 def adopt_orphans() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running, tried
 
 _BECOME = """
 echo "$1" > /proc/sys/kernel/hostname && echo "$2" > /proc/sys/kernel/ns_last_pid || exit 125
@@ -33,21 +32,11 @@ def hosts_work() -> bool:
     """The positive control: whether two simulated hosts give their processes equal ids."""
     number = 4000
     script = ["sh", "-c", 'echo "$$ $(cat /proc/sys/kernel/hostname)"']
-    try:
-        printed = [
-            subprocess.run(
-                another_host(name, number, script),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_SELF_TEST_PATIENCE,
-                check=False,
-                text=True,
-            ).stdout.split()
-            for name in ("one", "two")
-        ]
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return printed == [[str(number), "one"], [str(number), "two"]]
+    for name in ("one", "two"):
+        ended = tried(another_host(name, number, script), _SELF_TEST_PATIENCE)
+        if ended is None or ended.stdout.split() != [str(number), name]:
+            return False
+    return True
 
 
 @dataclass(frozen=True)

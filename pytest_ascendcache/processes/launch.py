@@ -224,6 +224,23 @@ class _GuardedProcess(Running):
         return Ended(int(returncode) if ended else None, tail, int(left_behind))
 
 
+def tried(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str] | None:
+    """Run a command to see whether it works on this machine. None if it cannot be started or has
+    not ended after ``seconds``."""
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
 class Waitable(Protocol):
     """A started process of any kind."""
 
@@ -258,9 +275,9 @@ def check_not_waited(output: IO[bytes]) -> None:
         raise ValueError("this process was waited for already.")
 
 
-def read_tail(output: IO[bytes]) -> str:
-    """The last :data:`OUTPUT_TAIL` bytes of a file, as text. Closes the file."""
+def read_tail(output: IO[bytes], most: int = OUTPUT_TAIL) -> str:
+    """The last ``most`` bytes of a file, as text. Closes the file."""
     with output:
         size = output.seek(0, os.SEEK_END)
-        output.seek(max(0, size - OUTPUT_TAIL))
+        output.seek(max(0, size - most))
         return output.read().decode("utf-8", "replace")

@@ -23,9 +23,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import IO, Any, NoReturn
 
-from pytest_ascendcache.processes.descendants import end_children
 from pytest_ascendcache.processes.ending import in_words
-from pytest_ascendcache.processes.guard import adopt_orphans, die_with_parent
+from pytest_ascendcache.processes.guard import (
+    adopt_orphans,
+    die_with_parent,
+    end_children,
+    wake_on_children,
+)
+from pytest_ascendcache.processes.launch import read_tail
 from pytest_ascendcache.ranks.gang import Gang, Reply
 from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
 
@@ -160,11 +165,7 @@ class _Keeper:
         self._deadline = time.monotonic() + seconds
         self._expired = False
         self._members: list[_Member] = []
-        self._wakeup, wake = os.pipe()
-        os.set_blocking(self._wakeup, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._wakeup = wake_on_children()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run handles Ctrl-C
 
     def run(self, body: Body) -> dict[str, Any]:
@@ -177,10 +178,10 @@ class _Keeper:
             _kill(each.process)
             os.waitpid(each.process, 0)
         leftovers = end_children()
-        endings = [
-            RankEnding(each.rank, each.returncode, _tail(each.output), each.result)
-            for each in self._members
-        ]
+        endings = []
+        for each in self._members:
+            words = read_tail(each.output, _KEPT_OUTPUT)
+            endings.append(RankEnding(each.rank, each.returncode, words, each.result))
         return {"endings": [asdict(each) for each in endings], "leftovers": leftovers}
 
     def _start(self, rank: int, body: Body) -> _Member:
@@ -290,9 +291,3 @@ def _kill(process: int) -> None:
     for kill in (os.killpg, os.kill):  # it may not lead a group yet
         with contextlib.suppress(ProcessLookupError):
             kill(process, signal.SIGKILL)
-
-
-def _tail(output: IO[bytes]) -> str:
-    size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - _KEPT_OUTPUT))
-    return output.read().decode("utf-8", "replace")

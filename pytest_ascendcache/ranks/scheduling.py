@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScheduling
 
@@ -19,22 +19,6 @@ Spread = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """Splits node ids into portions for one worker each, in order: lists of indexes of node ids."""
 
 
-class Gangs(Protocol):
-    """The part of the controller that the scheduler uses."""
-
-    @property
-    def gangs(self) -> Mapping[str, Sequence[str]]:
-        """The node ids of each gang's ranks, in the order of ranks."""
-
-    @property
-    def hub(self) -> Hub:
-        """Where the ranks meet."""
-
-    @property
-    def starting(self) -> set[str]:
-        """Workers that have not finished collection."""
-
-
 class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     """Schedules gangs first, in the same order on every worker, then ordinary tests by load.
 
@@ -45,6 +29,9 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     A worker that dies loses the test that it was running. The ranks queued behind that test
     (``_left``, one list per dead worker) wait for the replacement, so that they keep their order
     and a worker of their own. If there is no replacement, they are lost to their gangs.
+
+    The ranks meet at ``hub``. The controller keeps ``gangs``, the node ids of each gang's ranks in
+    the order of ranks, and ``starting``, the workers that have not finished collection, up to date.
     """
 
     collection: list[str] | None
@@ -54,10 +41,18 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     maxschedchunk: int | None
 
     def __init__(
-        self, config: pytest.Config, log: Producer, session: Gangs, spread: Spread
+        self,
+        config: pytest.Config,
+        log: Producer,
+        hub: Hub,
+        gangs: Mapping[str, Sequence[str]],
+        starting: Set[str],
+        spread: Spread,
     ) -> None:
         super().__init__(config, log)
-        self._session = session
+        self._hub = hub
+        self._gangs = gangs
+        self._starting = starting
         self._spread = spread
         self._portion: dict[int, int] = {}
         self._ranks: dict[int, tuple[str, int]] = {}
@@ -68,11 +63,11 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         """Whether no test is left. xdist asks after every event, so this is also the only way to
         notice that it will not replace a dead worker."""
         if self._left:
-            if self._session.starting:
+            if self._starting:
                 return False
             for index in [index for left in self._left for index in left]:
                 name, rank = self._ranks[index]
-                self._session.hub.lose(name, rank, "was not run: its worker died before")
+                self._hub.lose(name, rank, "was not run: its worker died before")
             self._left.clear()
         finished: bool = super().tests_finished
         return finished
@@ -124,12 +119,12 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         pending = self.node2pending[node]
         if pending and pending[0] in self._ranks:
             name, rank = self._ranks[pending[0]]
-            hub = self._session.hub
-            hub.lose(name, rank, f"was lost: its worker {hub.named(node.gateway.id)} died")
+            worker = self._hub.named(node.gateway.id)
+            self._hub.lose(name, rank, f"was lost: its worker {worker} died")
         left = [index for index in pending[1:] if index in self._ranks]
         if left:
             for index in left:
-                self._session.hub.move(*self._ranks[index], None)
+                self._hub.move(*self._ranks[index], None)
                 pending.remove(index)
             self._left.append(left)
         crashed: str | None = super().remove_node(node)
@@ -139,7 +134,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         """Place each gang on the workers that have the fewest ranks so far."""
         assert self.collection is not None
         indices = {each: index for index, each in enumerate(self.collection)}
-        for name, ids in self._session.gangs.items():
+        for name, ids in self._gangs.items():
             nodes = sorted(
                 self.nodes, key=lambda node: (len(self.node2pending[node]), _place(node))
             )
@@ -151,7 +146,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             for rank, (each, node) in enumerate(zip(ids, nodes, strict=True)):
                 self.node2pending[node].append(indices[each])
                 self._ranks[indices[each]] = (name, rank)
-            self._session.hub.place(name, [node.gateway.id for node in nodes])
+            self._hub.place(name, [node.gateway.id for node in nodes])
 
     def _hand_over(self) -> None:
         """Give a dead worker's ranks to its replacement."""
@@ -162,7 +157,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
                 self.node2pending[node].extend(left)
                 # The hub must know the worker before the worker enters a rendezvous.
                 for index in left:
-                    self._session.hub.move(*self._ranks[index], node.gateway.id)
+                    self._hub.move(*self._ranks[index], node.gateway.id)
                 node.send_runtest_some(left)
 
 

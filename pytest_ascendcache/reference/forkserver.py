@@ -31,6 +31,7 @@ from pytest_ascendcache.reference import atc, run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
 from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
 from pytest_ascendcache.reference.fork import exit_with, stay_warm, take_output
+from pytest_ascendcache.reference.om import write_arrays
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import resident
 
@@ -143,9 +144,7 @@ def _touch() -> None:
         environ = {"HOME": directory}
         for _ in range(2):
             atc.run([f"--{name}={value}" for name, value in options.items()], environ)
-        numpy.savez(
-            place / "inputs.npz", allow_pickle=False, **{"0": numpy.zeros(2, numpy.float16)}
-        )
+        write_arrays(place / "inputs.npz", {"0": numpy.zeros(2, numpy.float16)})
         (model,) = place.glob("out/*.om")
         run.run([str(model), str(place / "inputs.npz"), str(place / "outputs.npz")], environ)
 

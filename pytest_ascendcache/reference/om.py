@@ -151,6 +151,19 @@ def json_bytes(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, indent=1).encode()
 
 
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` file atomically. Arrays may have any names, even ``file``, which is a
+    parameter of ``numpy.savez``."""
+    import numpy
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                numpy.lib.format.write_array(member, numpy.asarray(array), allow_pickle=False)
+    write_whole(path, buffer.getvalue())
+
+
 def _tensor_parts(tensor: TensorDesc) -> list[str]:
     """Type, format and extents of a tensor; a type or format without a number is spelled out."""
     name = tensor.dtype.name

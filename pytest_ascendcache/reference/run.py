@@ -12,10 +12,9 @@ import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS
-from pytest_ascendcache.reference.om import Model, OmError, write_whole
+from pytest_ascendcache.reference.om import Model, OmError, write_arrays
 
 
 def main() -> int:
@@ -86,21 +85,6 @@ def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     with numpy.load(inputs_path, allow_pickle=False) as archive:
         inputs = {name: archive[name] for name in archive.files}
     write_arrays(outputs_path, run_model(model, inputs))
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an ``.npz`` file so that no reader ever sees half of it."""
-    import io
-
-    import numpy
-
-    buffer = io.BytesIO()
-    # Not by numpy.savez: it takes names as keyword arguments, so no array could be named "file".
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                numpy.lib.format.write_array(member, numpy.asarray(array), allow_pickle=False)
-    write_whole(path, buffer.getvalue())
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from pytest_ascendcache.reference.errors import (
 )
 from pytest_ascendcache.reference.incremental.info import Phase
 from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.om import write_arrays
 from pytest_ascendcache.reference.options import LOG_LEVELS
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.run import write_arrays
 
 EXIT_FAILED = 1
 """The exit status of a Python script that raises, such as the document's."""

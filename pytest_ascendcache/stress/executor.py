@@ -43,10 +43,7 @@ from pytest_ascendcache.stress.history import (
 from pytest_ascendcache.stress.history_file import HistoryWriter
 from pytest_ascendcache.stress.jobs import Jobs, ending_of, operation_at
 from pytest_ascendcache.stress.later import served_later
-from pytest_ascendcache.toolchains import (
-    CompileRequest,
-    CompileResult,
-)
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult
 
 _HELD = 5.0
 """Seconds for which a held process stays held while the others run: it may have a lock."""

@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, SelectMode
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceError
 from pytest_ascendcache.nodes import NodeProfile, Nodes
-from pytest_ascendcache.observation import NotDecidable, Run
+from pytest_ascendcache.observation import NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.stress.history import Header, Setting
 from pytest_ascendcache.stress.jobs import NETWORKS, JobGround, prepare_jobs
-from pytest_ascendcache.stress.later import served_later
-from pytest_ascendcache.toolchains import (
-    CompileRequest,
-    CompileResult,
-    Toolchain,
-    ToolchainError,
-)
+from pytest_ascendcache.stress.later import kernels_of, served_later
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
 
 LOCKS_SHARED = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT)
 """Profiles on which ranks of all nodes wait for a lock."""
@@ -144,15 +138,7 @@ def request_of(
 
 def kernel_digests(result: CompileResult) -> tuple[str, ...]:
     """SHA-256 of each delivered kernel, empty for one that is missing."""
-    operators = result.request.operators
-    run = Run(result, operators, Snapshot({}), Snapshot({}), None, {}, "")
-    digests = []
-    for operator in operators:
-        try:
-            digests.append(sha256(run.kernel(operator)))
-        except (NotDecidable, OSError):
-            digests.append("")
-    return tuple(digests)
+    return tuple("" if each is None else sha256(each) for each in kernels_of(result))
 
 
 def _points(

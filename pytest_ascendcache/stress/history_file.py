@@ -32,10 +32,7 @@ class HistoryError(ValueError):
     """The file is not a history, or is damaged. The message names the line."""
 
 
-_LINES: dict[str, type[Any]] = {
-    each.__name__.lower(): each
-    for each in (Header, Round, Disturbed, Delivery, Ended, Seen, Later, Rebuilt)
-}
+_LINES: dict[str, type[Any]] = {each.__name__.lower(): each for each in get_args(Line)}
 _PARTS: dict[type[Any], str] = {
     Delivery: "deliveries",
     Ended: "ended",

@@ -36,15 +36,20 @@ def served_later(
                 restoring.callback(_put_back, entry, _contents(entry))
                 plant_canary(entry)
         (second,) = toolchain.compile_together([replace(request, output=output)])
-    run = Run(second, request.operators, Snapshot({}), Snapshot({}), None, {}, "")
-    return first, tuple(_is_marked(run, number) for number in range(len(request.operators)))
+    return first, tuple(bool(find_canaries(each or b"")) for each in kernels_of(second))
 
 
-def _is_marked(run: Run, number: int) -> bool:
-    try:
-        return bool(find_canaries(run.kernel(run.operators[number])))
-    except (NotDecidable, OSError):
-        return False
+def kernels_of(result: CompileResult) -> list[bytes | None]:
+    """Each kernel that a compile delivered, None for one that is missing."""
+    operators = result.request.operators
+    run = Run(result, operators, Snapshot({}), Snapshot({}), None, {}, "")
+    kernels: list[bytes | None] = []
+    for operator in operators:
+        try:
+            kernels.append(run.kernel(operator))
+        except (NotDecidable, OSError):
+            kernels.append(None)
+    return kernels
 
 
 def _contents(entry: Entry) -> dict[Path, tuple[bytes, int, int]]:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pytest_ascendcache.caches import RankKernel, read_kernel_meta
+from pytest_ascendcache.caches import RankKernel
 from pytest_ascendcache.caches.elf import ElfError, rename_symbol
 from pytest_ascendcache.contract.ranks import (
     Phase,
@@ -170,8 +170,8 @@ def test_parts_of_a_kernel_are_problems_and_cannot_be_marked(network, missing):
 def test_other_files_are_no_kernels(tmp_path):
     for name in ("square_1_0.info", "Initialize.info", "file.lock", "square_2_0_loc.json"):
         (tmp_path / name).write_text("{}")
-    assert read_kernel_meta(tmp_path) == {"square_1_0": RankKernel("square_1_0", tmp_path)}
-    assert read_kernel_meta(tmp_path / "missing") == {}
+    assert RankKernel.read_all(tmp_path) == {"square_1_0": RankKernel("square_1_0", tmp_path)}
+    assert RankKernel.read_all(tmp_path / "missing") == {}
 
 
 def test_nothing_to_mark_is_not_decidable(network):

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.caches import RankKernel, Snapshot
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import meeting_place
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -102,7 +102,7 @@ def test_a_bert_layer_is_right_cold_and_warm(forked, tmp_path):
 
 def test_the_kernel_name_is_mindspores(forked, tmp_path):
     run(forked, request(tmp_path, environment={"DEVICE_ID": "2"}))
-    (kernel,) = read_kernel_meta(tmp_path / "work/rank_0/kernel_meta").values()
+    (kernel,) = RankKernel.read_all(tmp_path / "work/rank_0/kernel_meta").values()
     name, number, device = kernel.stem.split("_")
     assert (name, device) == ("square", "2")
     assert 0 <= int(number) < 2**64
@@ -329,7 +329,7 @@ def test_links_are_not_followed(forked, tmp_path, name):
 
 def test_a_linked_kernel_is_replaced_and_its_target_left_alone(forked, tmp_path):
     run(forked, request(tmp_path))
-    (kernel,) = read_kernel_meta(tmp_path / "work/rank_0/kernel_meta").values()
+    (kernel,) = RankKernel.read_all(tmp_path / "work/rank_0/kernel_meta").values()
     for path in kernel.paths:
         content = path.read_bytes()
         target = tmp_path / path.name
@@ -438,7 +438,7 @@ def test_killed_at_any_file_operation_the_next_run_is_right(tmp_path):
         assert in_child(work, Fs()) == 0
         with np.load(work / "outputs.npz") as outputs:
             assert outputs["output"].tolist() == [1.0, 16.0, 81.0]
-        kernels = read_kernel_meta(work / "rank_0/kernel_meta")
+        kernels = RankKernel.read_all(work / "rank_0/kernel_meta")
         assert [each.problems() for each in kernels.values()] == [[]]
         before = Snapshot.take(work / "rank_0")
         assert in_child(work, Fs()) == 0
@@ -453,7 +453,7 @@ def test_killed_while_replacing_a_kernel_the_next_run_is_right(tmp_path):
     first = tmp_path / "first"
     first.mkdir()
     assert in_child(first, Fs()) == 0
-    (kernel,) = read_kernel_meta(first / "rank_0/kernel_meta").values()
+    (kernel,) = RankKernel.read_all(first / "rank_0/kernel_meta").values()
     kernel.info_path.write_text("{}")
     for number in count():
         work = tmp_path / str(number)
@@ -463,6 +463,6 @@ def test_killed_while_replacing_a_kernel_the_next_run_is_right(tmp_path):
         assert in_child(work, Fs()) == 0
         with np.load(work / "outputs.npz") as outputs:
             assert outputs["output"].tolist() == [1.0, 16.0, 81.0]
-        assert kernel.stem in read_kernel_meta(work / "rank_0/kernel_meta")
-        assert read_kernel_meta(work / "rank_0/kernel_meta")[kernel.stem].problems() == []
+        assert kernel.stem in RankKernel.read_all(work / "rank_0/kernel_meta")
+        assert RankKernel.read_all(work / "rank_0/kernel_meta")[kernel.stem].problems() == []
     assert number > 15, "a run has file operations"

@@ -19,12 +19,11 @@ from pytest_ascendcache.caches import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
     AkgKernel,
-    read_akg_kernels,
-    read_cached_graphs,
     remove_segments,
     segments_of,
     shared_memory,
 )
+from pytest_ascendcache.caches.graph_cache import CachedGraph
 from pytest_ascendcache.caches.shared_memory import key_of
 from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.observation import SLOPES, Probe, probe_network
@@ -128,11 +127,11 @@ def test_parts_of_a_kernel_are_seen(tmp_path: Path) -> None:
     stem = "Fused_Mul_Maximum_fusion_15072199348562700860"
     (tmp_path / f"{stem}.info").write_text("{}")
     (tmp_path / "dsa_transfrom.log").write_text("")
-    (kernel,) = read_akg_kernels(tmp_path).values()
+    (kernel,) = AkgKernel.read_all(tmp_path).values()
     assert kernel.operator_type == "Mul_Maximum_fusion"
     missing = [each for each in kernel.problems() if "missing" in each]
     assert len(missing) == 3
-    assert read_akg_kernels(tmp_path / "nowhere") == {}
+    assert AkgKernel.read_all(tmp_path / "nowhere") == {}
 
 
 def test_a_kernel_is_replaced_digests_included(tmp_path: Path) -> None:
@@ -177,7 +176,7 @@ def test_a_constant_of_a_network_is_replaced(tmp_path: Path) -> None:
     path.write_bytes(b"head" + struct.pack("<f", SLOPES[1]) + b"tail")
     path.chmod(0o400)
     before = path.stat()
-    (graph,) = read_cached_graphs(tmp_path).values()
+    (graph,) = CachedGraph.read_all(tmp_path).values()
     assert graph.problems() == ["MS_WORKERcompile_dependency.hash is missing"]
     graph.replace_constants(SLOPES, 0.75)
     assert path.read_bytes() == b"head" + struct.pack("<f", 0.75) + b"tail"

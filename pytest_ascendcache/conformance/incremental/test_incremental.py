@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import RankKernel, Snapshot, read_kernel_meta
+from pytest_ascendcache.caches import RankKernel, Snapshot
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.vocabulary import rule
@@ -82,7 +82,7 @@ def test_a_run_leaves_three_files_an_operator(
     wanted = make()
     run = network.run(wanted, environment={"MS_COMPILER_CACHE_PATH": ""})
     different = expected_compiles(wanted.operators, Scenario(), ())
-    kernels = read_kernel_meta(network.work / "rank_0" / "kernel_meta")
+    kernels = RankKernel.read_all(network.work / "rank_0" / "kernel_meta")
     problems = {stem: kernel.problems() for stem, kernel in kernels.items() if not kernel.is_valid}
     assert problems == {}, "files of a kernel are missing or do not fit each other"
     assert sorted(each.operator_type.replace("_", "") for each in kernels.values()) == sorted(

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.caches import RankKernel, Snapshot
 from pytest_ascendcache.conformance.incremental.fixtures import Rehearse
 from pytest_ascendcache.conformance.kit.gangs import (
     EVERYTHING,
@@ -77,7 +77,7 @@ def test_kernels_are_kept_where_the_environment_says(
     run = network.run(NETWORK, environment=environment)
     ended_well(run)
     place = kernel_meta(run.result.request.environment, network.work)
-    kernels = read_kernel_meta(Path(place))
+    kernels = RankKernel.read_all(Path(place))
     assert len(kernels) == len(EVERYTHING), f"{place} holds {sorted(kernels) or 'nothing'}"
     elsewhere = [path for path in run.files_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "files were written elsewhere"

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy, TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
-from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -61,22 +62,15 @@ def run(
         return _fail(f"{source}: interrupted; run it again.", 130)
 
 
+@dataclass(frozen=True)
 class _Run:
     """One command line."""
 
-    def __init__(
-        self,
-        source: Path,
-        options: argparse.Namespace,
-        environ: Mapping[str, str],
-        registry: RegistryPolicy,
-        fs: Fs,
-    ) -> None:
-        self._source = source
-        self._options = options
-        self._environ = environ
-        self._registry = registry
-        self._fs = fs
+    _source: Path
+    _options: argparse.Namespace
+    _environ: Mapping[str, str]
+    _registry: RegistryPolicy
+    _fs: Fs
 
     def run(self) -> int:
         """Carry it out. Returns the exit status."""

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,21 +67,14 @@ def run(
         return _fail("Interrupted; no package is made.", 130)
 
 
+@dataclass(frozen=True)
 class _OpCompiler:
     """One command line."""
 
-    def __init__(
-        self,
-        policies: Policies,
-        options: OpCompilerOptions,
-        environ: Mapping[str, str],
-        installer: Sequence[str],
-    ) -> None:
-        self._policies = policies
-        self._options = options
-        self._environ = environ
-        self._installer = installer
-        self._log = Log(options.log)
+    _policies: Policies
+    _options: OpCompilerOptions
+    _environ: Mapping[str, str]
+    _installer: Sequence[str]
 
     def run(self) -> int:
         """Count the files, or compile and pack. Returns the exit status."""
@@ -134,9 +128,9 @@ class _OpCompiler:
         policies.installation.load_custom_operators(self._environ)
         tuning = policies.installation.tuning("", soc, self._environ)
         compilation = policies.static_kernel.compilation
-        compiled, failures = [], []
+        compiled, failures, log = [], [], Log(self._options.log)
         for job, result in compile_all(compilation, jobs, soc, tuning, self._options.jobs):
-            self._log.info(f"{job.source}: {job.key}")
+            log.info(f"{job.source}: {job.key}")
             if isinstance(result, bytes):
                 compiled.append((job, result))
             else:

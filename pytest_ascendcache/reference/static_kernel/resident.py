@@ -58,10 +58,6 @@ class Resident:
         """The arguments of :func:`start`."""
         return (json.dumps(self.words), *self.arguments)
 
-    def run(self, environ: Mapping[str, str]) -> int:
-        """Run the installer in this process, which should be a fork."""
-        return start(self.command, environ)
-
 
 def resident(command: Sequence[str], environ: Mapping[str, str]) -> Resident | None:
     """The installer that a command starts, or ``None`` if this process has not loaded its code.

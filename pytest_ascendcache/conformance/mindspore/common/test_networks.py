@@ -208,10 +208,10 @@ def test_everything_is_kept_where_the_environment_says(
     environment = {key: value.format(cache=network.cache) for key, value in PLACES[place].items()}
     (run,) = ended(network, network.request(usual(network), environment=environment))
     right(run)
-    kept = network.layout.read(Path(network.layout.place(environment, network.work)))
+    kept = network.layout.unit.read_all(Path(network.layout.place(environment, network.work)))
     assert {stem: unit.problems() for stem, unit in kept.items()} == {stem: [] for stem in kept}
     assert kept, f"{run.place} holds nothing"
-    units = {path for path in run.files_written if network.layout.holds(Path(path))}
+    units = {path for path in run.files_written if network.layout.unit.holds(Path(path))}
     assert [path for path in units if not path.startswith(f"{run.place}/")] == []
 
 
@@ -236,7 +236,7 @@ def test_what_is_no_directory_costs_no_run(network: NetworkUnderTest, what: str)
 def test_a_rank_keeps_its_own_below_its_number(network: NetworkUnderTest) -> None:
     (run,) = ended(network, network.request(usual(network), rank=3))
     right(run)
-    kept = [path for path in run.files_written if network.layout.holds(Path(path))]
+    kept = [path for path in run.files_written if network.layout.unit.holds(Path(path))]
     assert kept, "nothing is kept"
     elsewhere = [path for path in kept if "/rank_3/" not in path]
     assert not elsewhere, f"not below rank_3: {elsewhere[0]}"

@@ -39,7 +39,7 @@ def run_gang(network: NetworkUnderTest) -> list[NetworkRun]:
 @rule("ranks/isolated")
 def test_each_rank_writes_below_its_own_directory(network: NetworkUnderTest) -> None:
     runs = run_gang(network)
-    kept = [path for path in runs[0].files_written if network.layout.holds(Path(path))]
+    kept = [path for path in runs[0].files_written if network.layout.unit.holds(Path(path))]
     assert kept, "nothing is kept"
     own = tuple(f"/rank_{rank}/" for rank in range(SIZE))
     elsewhere = [path for path in kept if not any(each in path for each in own)]

@@ -84,8 +84,8 @@ def test_a_directory_that_is_named_late_is_not_ignored_in_part(network: NetworkU
     script = Script(before=(first,), later=((CACHE_PATH, str(second)),))
     (run,) = ended(network, network.request(last, script=script))
     right(run, "the second network")
-    kept = [path for path in run.files_written if network.layout.holds(Path(path))]
-    whole = [path for path in kept if path.endswith(network.layout.suffixes[-1])]
+    kept = [path for path in run.files_written if network.layout.unit.holds(Path(path))]
+    whole = [path for path in kept if path.endswith(network.layout.unit.suffixes[-1])]
     assert len(whole) == 2, f"of two networks {len(whole)} are kept: {', '.join(sorted(whole))}"
 
 

@@ -188,4 +188,4 @@ def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, l
 
 def _files(network: NetworkUnderTest) -> list[Path]:
     names = Tree.read(network.cache).items
-    return [Path(name) for name in names if network.layout.holds(Path(name))]
+    return [Path(name) for name in names if network.layout.unit.holds(Path(name))]

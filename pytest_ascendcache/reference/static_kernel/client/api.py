@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
@@ -24,14 +25,14 @@ _profiling = [Profiling()]
 """The active profilers, the outermost first."""
 
 
+@dataclass(eq=False)
 class CompiledModel:
     """A network that a backend runs. The first successful call makes its static kernels."""
 
-    def __init__(self, network: Network, config: CompilerConfig, session: Session) -> None:
-        self._network = network
-        self._config = config
-        self._session = session
-        self._kernels: Any = None
+    _network: Network
+    _config: CompilerConfig
+    _session: Session
+    _kernels: Any = None
 
     def __call__(self) -> Any:
         """Run the network. Returns its outputs by name.
@@ -46,12 +47,12 @@ class CompiledModel:
         return self._session.execute(self._network, self._kernels)
 
 
+@dataclass(eq=False)
 class NpuBackend:
     """Compiles models with one configuration."""
 
-    def __init__(self, config: CompilerConfig, session: Session) -> None:
-        self._config = config
-        self._session = session
+    _config: CompilerConfig
+    _session: Session
 
     def __call__(self, model: Network | str | os.PathLike[str]) -> CompiledModel:
         """Compile a model.

@@ -1,4 +1,4 @@
-"""Synchronising the cards of a job: each sends its news, and receives the news of all.
+"""Synchronising the cards of a job: each sends its news and receives that of all, in turns.
 
 Each card keeps a connection to rank 0 for the whole run, so a card that dies is noticed at once.
 Rank 0 has no thread for that: it listens whenever it waits for something. Every wait is bounded.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterable
 from typing import NoReturn
 
 from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
-from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, World
+from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, Node, World
 
 MEETING = 180.0
 """Seconds that the cards wait for each other before they compile. Source: facts section 4.2."""
@@ -282,3 +283,38 @@ class Guest(Cards):
     def close(self) -> None:
         self._line.send({"bye": True})
         self._line.close()
+
+
+class TurnPolicy:
+    """Decides which card compiles, how long the others wait, and which operators are done.
+
+    Source: facts ``static-kernel`` sections 2.2 and 4.2.
+    """
+
+    def compiles(self, world: World, node: Node) -> bool:
+        """Whether this card compiles and installs for its node."""
+        return world.rank == node.first
+
+    def agreed(self, cards: Cards) -> None:
+        """Wait until every card has checked that it can go on. Nothing is created before."""
+        cards.exchange({}, MEETING)
+
+    def folders(self, cards: Cards, node: Node, own: str) -> list[str]:
+        """Announce the folder of this card's operators. Returns the folders of its node's cards."""
+        everybody = cards.exchange({"folder": own}, MEETING)
+        return [str(everybody[rank]["folder"]) for rank in node.ranks]
+
+    def installed(self, cards: Cards) -> None:
+        """Wait until every node's first card has compiled and installed."""
+        cards.exchange({}, COMPILING)
+
+    def reselected(self, cards: Cards) -> None:
+        """Wait until every card has selected its kernels. No card may uninstall any before."""
+        cards.exchange({}, MEETING)
+
+    def starting(self, done: set[str], digests: Iterable[str]) -> None:
+        """Called before these operators are compiled: none is done yet."""
+
+    def finished(self, done: set[str], digests: Iterable[str]) -> None:
+        """Called after these operators were compiled, installed and selected: they are done."""
+        done.update(digests)

@@ -135,16 +135,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write(outputs: Mapping[str, Any], path: Path) -> None:
-    import io
+    from pytest_ascendcache.reference.om import write_arrays
 
-    import numpy
-
-    from pytest_ascendcache.reference.om import write_whole
-
-    buffer = io.BytesIO()
-    numpy.savez(buffer, allow_pickle=False, **outputs)
     try:
-        write_whole(path, buffer.getvalue())
+        write_arrays(path, outputs)
     except OSError as error:
         raise StaticKernelError(
             f"--outputs: {path} cannot be written ({error.strerror}); name a directory where it "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy, TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
-from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 
 

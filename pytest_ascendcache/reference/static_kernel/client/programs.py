@@ -53,7 +53,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
 
         installer = resident.resident(argv, environ)
         if installer is not None and installer.words in resident.LOADED:
-            return run_embedded(lambda: installer.run(environ), cards)
+            return run_embedded(lambda: resident.start(installer.command, environ), cards)
     with tempfile.TemporaryFile() as output:
         try:
             # In its own session, an installation is not interrupted by a Ctrl-C that is meant for
