@@ -16,18 +16,19 @@ from pytest_ascendcache.operators.simplified_key import simplified_key
 from pytest_ascendcache.toolchains.torchair import Card
 
 
-def compiled(run: WatchedRun) -> None:
-    """Make sure that the script compiled static kernels. Raises NotDecidable if it left no
+def compiled(run: WatchedRun) -> WatchedRun:
+    """The same run, if the script compiled static kernels. Raises NotDecidable if it left no
     package."""
     if not any(run.work.rglob("*.run")):
         raise NotDecidable(
             "the script left no package in its working directory: it has to compile static "
             "kernels, with the default build directory"
         )
+    return run
 
 
-def served(run: WatchedRun) -> None:
-    """Make sure that a package was installed, and that the index was read after that. Raises
+def served(run: WatchedRun) -> WatchedRun:
+    """The same run, if a package was installed and the index was read after that. Raises
     NotDecidable if this run allows no verdict about packages."""
     compiled(run)
     if not run.compiler.installed:
@@ -37,6 +38,7 @@ def served(run: WatchedRun) -> None:
         )
     if not run.compiler.reselected():
         raise NotDecidable("no process was seen to read the index after a package was installed")
+    return run
 
 
 def folders(work: Path) -> list[Path]:
@@ -102,26 +104,22 @@ def dumped(folder: Path, *suffixes: str) -> set[str]:
 def keys_of(folder: Path) -> set[tuple[str, str]]:
     """Types and keys of a compile's target operators and of those meant for op_compiler. Raises
     NotDecidable if a file cannot be read."""
-    keys = set()
-    try:
-        for suffix in ("", "_opcompile"):
-            for path in _parts(folder, suffix):
-                info = read_opinfo(path)
-                keys.add((info.type, simplified_key(info)))
-    except OpInfoError as error:
-        raise NotDecidable(str(error)) from None
-    return keys
+    return {_key(path) for suffix in ("", "_opcompile") for path in _parts(folder, suffix)}
 
 
 def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
     """Types and keys of the operators that op_compiler was asked to compile. Raises NotDecidable if
     a file cannot be read."""
     calls = range(1, len(run.compiler.callers) + 1)
+    return {_key(path) for call in calls for path in run.compiler.asked(call)}
+
+
+def _key(path: Path) -> tuple[str, str]:
     try:
-        infos = [read_opinfo(path) for call in calls for path in run.compiler.asked(call)]
+        info = read_opinfo(path)
     except OpInfoError as error:
         raise NotDecidable(str(error)) from None
-    return {(info.type, simplified_key(info)) for info in infos}
+    return info.type, simplified_key(info)
 
 
 def asked_again(run: WatchedRun) -> set[str]:
