@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.together import Caches, Together
-from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
+from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC, needs
 from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as another_chip
 from pytest_ascendcache.observation import (

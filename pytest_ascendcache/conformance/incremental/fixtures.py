@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_ascendcache.conformance.kit.gangs import Story
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest
 from pytest_ascendcache.toolchains import Toolchain

@@ -20,8 +20,7 @@ from pytest_ascendcache.conformance.kit.gangs import (
     wait,
     wait_until,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (

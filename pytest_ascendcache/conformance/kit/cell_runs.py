@@ -11,8 +11,8 @@ import pytest
 
 from pytest_ascendcache.combinations import Cell, Plan, minimise
 from pytest_ascendcache.conformance.kit.cells import BYSTANDER, Observed, observe
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, ImplModeTables
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError

@@ -19,14 +19,13 @@ from pytest_ascendcache.conformance.kit.life import (
     named,
     renamed,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
 from pytest_ascendcache.conformance.kit.surroundings import LONG
 from pytest_ascendcache.conformance.kit.texts import Spelling, plainly
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
-from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
+from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC, needs
 from pytest_ascendcache.contract import (
     CacheLimits,
     Capability,

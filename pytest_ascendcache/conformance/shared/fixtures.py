@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.faults import Action
 from pytest_ascendcache.observation import CacheUnderTest, SharedCache
 

@@ -27,9 +27,8 @@ from pytest_ascendcache.conformance.kit.clients import (
     refused,
     trees,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import told_apart
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
