@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,10 +32,8 @@ __all__ = [
     "kernels",
     "mul",
     "network",
-    "of_this_layout",
     "other_soc",
     "probes",
-    "sqrt",
     "together",
     "toolchain",
 ]
@@ -46,18 +45,23 @@ def _rule_of(request: pytest.FixtureRequest) -> Rule:
 
 @pytest.fixture(autouse=True)
 def applicable(request: pytest.FixtureRequest) -> None:
-    """Skip a check if the toolchain lacks a capability that its rule needs."""
+    """Skip a check if the toolchain lacks a capability that its rule needs, and a check of ranks if
+    its folder is about another cache layout than the toolchain's."""
     rule = _rule_of(request)
     # Only a rule that differs between editions has to know the edition.
     if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
         raise NotDecidable(why)
-    needed = rule.capabilities
-    if not needed:
+    of_ranks = "ascend_network" in request.fixturenames
+    if not rule.capabilities and not of_ranks:
         return  # an audit has no toolchain
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
     if reason := getattr(toolchain, "unusable", ""):
         pytest.skip(f"{toolchain.name}: {reason}")
-    needs(toolchain, *sorted(needed))
+    needs(toolchain, *sorted(rule.capabilities))
+    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if of_ranks and folder != "shared" and (folder == "mindspore") != other:
+        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture
@@ -79,20 +83,6 @@ def together(ascend_session: Caches) -> Together:
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, with an empty cache."""
     return ascend_network
-
-
-@pytest.fixture(autouse=True)
-def of_this_layout(request: pytest.FixtureRequest) -> None:
-    """Skip a check of ranks whose folder is about another cache layout than the toolchain's."""
-    if "ascend_network" not in request.fixturenames:
-        return
-    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
-    if reason := getattr(toolchain, "unusable", ""):
-        pytest.skip(f"{toolchain.name}: {reason}")
-    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder != "shared" and (folder == "mindspore") != other:
-        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture
@@ -124,28 +114,18 @@ def toolchain(ascend_toolchain: Toolchain) -> Toolchain:
     return ascend_toolchain
 
 
-@pytest.fixture
-def add(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-    """Element-wise, float32, no attributes."""
-    return ascend_operators["add"]
+def _probe(name: str) -> Any:
+    """A fixture with one of the probe operators. ``add``, ``mul`` and ``exp`` are element-wise, of
+    float32 and without attributes, and ``mul`` has the shape of ``add``."""
+
+    @pytest.fixture(name=name)
+    def probe(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+        return ascend_operators[name]
+
+    return probe
 
 
-@pytest.fixture
-def mul(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-    """Element-wise, float32, the shape of ``add``."""
-    return ascend_operators["mul"]
-
-
-@pytest.fixture
-def sqrt(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-    """Element-wise, float16."""
-    return ascend_operators["sqrt"]
-
-
-@pytest.fixture
-def exp(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-    """Element-wise, float32."""
-    return ascend_operators["exp"]
+add, mul, exp = _probe("add"), _probe("mul"), _probe("exp")
 
 
 @pytest.fixture

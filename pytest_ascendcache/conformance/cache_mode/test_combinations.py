@@ -13,8 +13,10 @@ from functools import partial
 import pytest
 
 from pytest_ascendcache.combinations import Cell
-from pytest_ascendcache.conformance.kit.cell_runs import CellRuns, PlannedCaches, Problems
 from pytest_ascendcache.conformance.kit.cells import (
+    CellRuns,
+    PlannedCaches,
+    Problems,
     healing_problems,
     kernel_problems,
     number_problems,

@@ -26,6 +26,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     TANH,
     accuracy,
     measured_operators,
+    tables_of,
     wrong_numbers,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -65,10 +66,7 @@ def by_file(modes: dict[str, str], names: dict[str, str] | None = None) -> Optio
 @pytest.fixture
 def tables(toolchain: Toolchain) -> ImplModeTables:
     """The tables of the toolchain under test."""
-    try:
-        return ImplModeTables.read(toolchain.impl_mode_tables())
-    except KeyError as missing:
-        raise NotDecidable(f"{toolchain.name} has no table {missing}.ini") from None
+    return tables_of(toolchain)
 
 
 @pytest.fixture

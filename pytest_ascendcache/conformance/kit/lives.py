@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
+from pytest_ascendcache.conformance.kit.implementations import tables_of
 from pytest_ascendcache.conformance.kit.life import (
     YEAR,
     AgingShelf,
@@ -361,10 +363,9 @@ class Lives:
     def _tables(self) -> ImplModeTables | None:
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
             return None
-        try:
-            return ImplModeTables.read(self._toolchain.impl_mode_tables())
-        except KeyError:
-            return None
+        with suppress(NotDecidable):
+            return tables_of(self._toolchain)
+        return None
 
     def close(self) -> None:
         """Remove the caches of lives without a problem."""
