@@ -25,12 +25,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import (
-    AccessTimes,
-    Snapshot,
-    keep_access_times,
-    probe_file_system,
-)
+from pytest_ascendcache.caches import AccessTimes, Snapshot, keep_access_times, probe_file_system
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
@@ -44,14 +39,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
     rest_entry,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import (
-    ENABLE,
-    FORCE,
-    HIT,
-    NEW,
-    needs,
-    rule,
-)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, NEW, needs, rule
 from pytest_ascendcache.contract import (
     CacheLimits,
     CacheMode,

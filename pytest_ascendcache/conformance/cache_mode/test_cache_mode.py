@@ -14,9 +14,7 @@ from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
 from pytest_ascendcache.conformance.kit.vocabulary import (
-    ABSENT,
     BYPASSED,
-    COMPILED,
     DISABLE,
     ENABLE,
     FORCE,
@@ -26,7 +24,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     OTHER_SOCS,
     REMOVED,
     REPLACED,
-    Outcome,
+    UNCACHED,
     rule,
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
@@ -38,7 +36,7 @@ from pytest_ascendcache.operators.probes import PROBES
 @rule("cache-mode/default-is-disable")
 def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     run = cache.compile(add)
-    assert run[add] == Outcome(COMPILED, ABSENT)
+    assert run[add] == UNCACHED
     assert not cache.root.exists(), "a directory was made"
 
 
@@ -57,7 +55,7 @@ def test_default_without_a_directory_stores_nothing(
 ) -> None:
     home = cache.elsewhere(_home(cache))
     for _ in range(2):
-        assert home.compile(add, cache_dir=None)[add] == Outcome(COMPILED, ABSENT)
+        assert home.compile(add, cache_dir=None)[add] == UNCACHED
     assert not home.root.exists(), "$HOME/atc_data was made"
 
 

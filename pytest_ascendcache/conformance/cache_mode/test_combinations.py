@@ -8,7 +8,6 @@ was damaged, by what became of that entry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -57,10 +56,9 @@ def test_kernel_is_a_fresh_one(
 @rule("combinations/numbers")
 @pytest.mark.ascend_cells(dtype="float16")
 def test_numbers_are_of_the_mode(
-    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence, toolchain: Toolchain
+    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
 ) -> None:
-    problems = partial(number_problems, toolchain=toolchain)
-    judge(cell_runs, ascend_cell, ascend_evidence, problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, number_problems)
 
 
 @rule("robust/heals-damaged-entry")

@@ -320,9 +320,10 @@ def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
     return []
 
 
-def number_problems(observed: Observed, cell: Cell, toolchain: Toolchain) -> list[str]:
+def number_problems(observed: Observed, cell: Cell) -> list[str]:
     """How the numbers of the delivered kernel break the promise of its implementation mode."""
     _needs_kernels(observed)
+    toolchain = observed.cache.toolchain
     if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
         return []
     return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator])

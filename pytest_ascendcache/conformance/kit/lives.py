@@ -13,14 +13,7 @@ from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.life import (
-    YEAR,
-    AgingShelf,
-    Aspect,
-    Life,
-    named,
-    renamed,
-)
+from pytest_ascendcache.conformance.kit.life import YEAR, AgingShelf, Aspect, Life, named, renamed
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini

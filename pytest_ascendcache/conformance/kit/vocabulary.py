@@ -18,7 +18,7 @@ from pytest_ascendcache.contract.outcome import (
 from pytest_ascendcache.faults import Action
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
-__all__ = ["ABSENT", "COMPILED", "KEPT", "REMOVED", "REUSED", "REWRITTEN", "STORED", "Outcome"]
+__all__ = ["COMPILED", "KEPT", "REMOVED", "REUSED", "Outcome"]
 
 rule = pytest.mark.ascend_rule
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
@@ -26,7 +26,9 @@ NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
 HIT, NEW = Outcome(REUSED, KEPT), Outcome(COMPILED, STORED)
 REPLACED, BYPASSED = Outcome(COMPILED, REWRITTEN), Outcome(COMPILED, KEPT)
-"""Outcomes by what the run did with the entry: served it, stored it, replaced it, ignored it."""
+UNCACHED = Outcome(COMPILED, ABSENT)
+"""Outcomes by what the run did with the entry: served, stored, replaced or ignored it; without one
+before and after the run."""
 OTHER_SOC = "Ascend310P3"
 OTHER_SOCS = (OTHER_SOC, "Ascend910B3")
 """A chip of another family than the default chip, and one of the same family."""

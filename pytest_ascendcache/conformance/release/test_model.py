@@ -13,11 +13,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf
 from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.release.test_release import (
-    judge,
-    judge_manifest,
-    undecided_on,
-)
+from pytest_ascendcache.conformance.release.test_release import judge, judge_manifest, undecided_on
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import differences
 from pytest_ascendcache.release import (

@@ -11,13 +11,7 @@ import pytest
 from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.vocabulary import (
-    ENABLE,
-    HIT,
-    REPLACED,
-    needs,
-    rule,
-)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, REPLACED, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network

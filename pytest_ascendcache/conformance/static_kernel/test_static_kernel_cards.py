@@ -28,9 +28,9 @@ from pytest_ascendcache.conformance.kit.clients import (
     stops_at,
     trees,
 )
+from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
-from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,

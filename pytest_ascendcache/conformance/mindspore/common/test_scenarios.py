@@ -20,11 +20,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.ranks import Phase
-from pytest_ascendcache.observation import (
-    NetworkUnderTest,
-    NotDecidable,
-    probe_network,
-)
+from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable, probe_network
 from pytest_ascendcache.toolchains import Script
 
 CACHE_PATH, ENABLE = "MS_COMPILER_CACHE_PATH", "MS_COMPILER_CACHE_ENABLE"
