@@ -1,4 +1,4 @@
-"""What nearly every check uses: modes, states, outcomes, the rule mark, and what it needs."""
+"""What nearly every check uses: modes, states, outcomes, marks, and what a check needs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 __all__ = ["COMPILED", "KEPT", "REMOVED", "REUSED", "Outcome"]
 
 rule = pytest.mark.ascend_rule
+profiles = pytest.mark.ascend_node_profiles
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
 HIT, NEW = Outcome(REUSED, KEPT), Outcome(COMPILED, STORED)
 REPLACED, BYPASSED = Outcome(COMPILED, REWRITTEN), Outcome(COMPILED, KEPT)
 UNCACHED = Outcome(COMPILED, ABSENT)
-"""Outcomes by what the run did with the entry: served, stored, replaced or ignored it; without one
-before and after the run."""
+"""Outcomes of a run that serves the entry, stores it, replaces it, compiles and leaves it alone, or
+compiles and leaves none."""
 OTHER_SOC = "Ascend310P3"
 OTHER_SOCS = (OTHER_SOC, "Ascend910B3")
 """A chip of another family than the default chip, and one of the same family."""

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_ascendcache.conformance.kit.scripts import folders, keys_asked, keys_of, served
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.torchair_script.fixtures import (
+    folders,
+    keys_asked,
+    keys_of,
+    served,
+)
 from pytest_ascendcache.observation.script import ScriptUnderTest, WatchedRun
 from pytest_ascendcache.toolchains.torchair import Card
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.scripts import (
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.torchair_script.fixtures import (
     asked_again,
     compiled,
     compiles,
@@ -23,7 +24,6 @@ from pytest_ascendcache.conformance.kit.scripts import (
     reads_after,
     served,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.static_kernel import LOCAL_WORLD_SIZE, PACKAGE_NAME
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.script import ScriptUnderTest
