@@ -49,7 +49,8 @@ def modes(life: Life) -> None:
     life.run("disable before anything", FIRST[:4], DISABLE)
     life.run("enable on nothing", FIRST, ENABLE, directory=directories["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
-    life.change_directory()
+    life.cache.work = life.cache.work.with_name("elsewhere")  # as deep as the first one
+    life.cache.work.mkdir()
     life.run(
         "enable of neighbours of what is there, elsewhere",
         (*SECOND[::-1], _MEAN, *FIRST[::-1]),

@@ -64,18 +64,6 @@ class Story:
         return cache.interruption(operator, mode=self.mode, environment=self.environment)
 
 
-def _empty(cache: CacheUnderTest, *_: OperatorSpec) -> None:
-    """Leave the cache without a directory."""
-
-
-def _warm(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
-    cache.warm(*operators)
-
-
-def _another(cache: CacheUnderTest, _: OperatorSpec, other: OperatorSpec) -> None:
-    cache.warm(other)
-
-
 def _half(cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec) -> None:
     cache.warm(operator, other)
     cache.entry(operator).object_path.unlink()
@@ -88,10 +76,10 @@ def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
         rest_entry(cache.entry(operator), 5 * HOUR)
 
 
-COLD = Story("enable-on-nothing", ENABLE, _empty)
-BESIDE = Story("enable-beside-another", ENABLE, _another)
+COLD = Story("enable-on-nothing", ENABLE, lambda *_: None)
+BESIDE = Story("enable-beside-another", ENABLE, lambda cache, _, other: cache.warm(other))
 HEALING = Story("enable-on-half-an-entry", ENABLE, _half)
-FORCING = Story("force-on-a-warm-cache", FORCE, _warm, both=True)
+FORCING = Story("force-on-a-warm-cache", FORCE, lambda cache, *both: cache.warm(*both), both=True)
 LIMITS = {ENV_SIZE: "1", ENV_RATIO: "1"}
 AGING = Story("aging-over-the-limit", ENABLE, _idle, LIMITS, both=True)
 STORIES = (COLD, HEALING, FORCING)
