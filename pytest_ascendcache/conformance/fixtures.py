@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -114,18 +113,22 @@ def toolchain(ascend_toolchain: Toolchain) -> Toolchain:
     return ascend_toolchain
 
 
-def _probe(name: str) -> Any:
-    """A fixture with one of the probe operators. ``add``, ``mul`` and ``exp`` are element-wise, of
-    float32 and without attributes, and ``mul`` has the shape of ``add``."""
-
-    @pytest.fixture(name=name)
-    def probe(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-        return ascend_operators[name]
-
-    return probe
+@pytest.fixture
+def add(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32, no attributes."""
+    return ascend_operators["add"]
 
 
-add, mul, exp = _probe("add"), _probe("mul"), _probe("exp")
+@pytest.fixture
+def mul(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32, the shape of ``add``."""
+    return ascend_operators["mul"]
+
+
+@pytest.fixture
+def exp(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32."""
+    return ascend_operators["exp"]
 
 
 @pytest.fixture
