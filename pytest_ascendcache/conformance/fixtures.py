@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.together import Caches, Together
-from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
+from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC, needs
 from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as another_chip
 from pytest_ascendcache.observation import (
@@ -32,10 +31,8 @@ __all__ = [
     "kernels",
     "mul",
     "network",
-    "of_this_layout",
     "other_soc",
     "probes",
-    "sqrt",
     "together",
     "toolchain",
 ]
@@ -47,18 +44,23 @@ def _rule_of(request: pytest.FixtureRequest) -> Rule:
 
 @pytest.fixture(autouse=True)
 def applicable(request: pytest.FixtureRequest) -> None:
-    """Skip a check if the toolchain lacks a capability that its rule needs."""
+    """Skip a check if the toolchain lacks a capability that its rule needs, and a check of ranks if
+    its folder is about another cache layout than the toolchain's."""
     rule = _rule_of(request)
     # Only a rule that differs between editions has to know the edition.
     if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
         raise NotDecidable(why)
-    needed = rule.capabilities
-    if not needed:
+    of_ranks = "ascend_network" in request.fixturenames
+    if not rule.capabilities and not of_ranks:
         return  # an audit has no toolchain
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
     if reason := getattr(toolchain, "unusable", ""):
         pytest.skip(f"{toolchain.name}: {reason}")
-    needs(toolchain, *sorted(needed))
+    needs(toolchain, *sorted(rule.capabilities))
+    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if of_ranks and folder != "shared" and (folder == "mindspore") != other:
+        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture
@@ -80,20 +82,6 @@ def together(ascend_session: Caches) -> Together:
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, with an empty cache."""
     return ascend_network
-
-
-@pytest.fixture(autouse=True)
-def of_this_layout(request: pytest.FixtureRequest) -> None:
-    """Skip a check of ranks whose folder is about another cache layout than the toolchain's."""
-    if "ascend_network" not in request.fixturenames:
-        return
-    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
-    if reason := getattr(toolchain, "unusable", ""):
-        pytest.skip(f"{toolchain.name}: {reason}")
-    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder != "shared" and (folder == "mindspore") != other:
-        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture
@@ -135,12 +123,6 @@ def add(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
 def mul(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
     """Element-wise, float32, the shape of ``add``."""
     return ascend_operators["mul"]
-
-
-@pytest.fixture
-def sqrt(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
-    """Element-wise, float16."""
-    return ascend_operators["sqrt"]
 
 
 @pytest.fixture

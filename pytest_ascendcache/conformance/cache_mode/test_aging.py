@@ -25,13 +25,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import (
-    AccessTimes,
-    Snapshot,
-    keep_access_times,
-    probe_file_system,
-)
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.caches import AccessTimes, Snapshot, keep_access_times, probe_file_system
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
@@ -45,16 +39,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
     rest_entry,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import (
-    COMPILED,
-    ENABLE,
-    FORCE,
-    KEPT,
-    REUSED,
-    STORED,
-    Outcome,
-    rule,
-)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, NEW, needs, rule
 from pytest_ascendcache.contract import (
     CacheLimits,
     CacheMode,
@@ -348,7 +333,7 @@ def test_a_reused_entry_survives_the_next_aging(
         rest_entry(entry, ago * HOUR)
     started = int(time.time())
     run = cache.compile(add, mul, mode=ENABLE)
-    assert run[add] == run[mul] == Outcome(REUSED, KEPT)
+    assert run[add] == run[mul] == HIT
     for entry in entries:
         # A toolchain may look at only one of the two files.
         assert max(accessed(entry)) >= started, "the reuse did not renew the access time"
@@ -371,8 +356,8 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
     # 9.6 MB used a minute ago: nothing may go, and the cache stays over its limit of 1 MB.
     shelf = Shelf(cache).lay(TEN, ITEM, *[1 / 60] * 10)
     run = carried_out(cache, exp, environment=variables)
-    assert run[exp] == Outcome(COMPILED, STORED)
-    assert cache.compile(exp, mode=ENABLE, environment=variables)[exp] == Outcome(REUSED, KEPT)
+    assert run[exp] == NEW
+    assert cache.compile(exp, mode=ENABLE, environment=variables)[exp] == HIT
     shelf.compare("")
 
 
@@ -402,7 +387,7 @@ def test_a_reuse_at_minus_one_renews_nothing(
     rest_entry(entry, -HOUR)
     before = accessed(entry)
     run = cache.compile(add, mode=ENABLE, environment=variables)
-    assert run[add] == Outcome(REUSED, KEPT)
+    assert run[add] == HIT
     if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
         return
@@ -731,7 +716,7 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     mounted.warm(add, exp)
     mounted.mark()
     rest_entry(mounted.entry(add), 5 * HOUR)
-    assert mounted.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    assert mounted.compile(add, mode=ENABLE)[add] == HIT
     shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
     mounted.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)

@@ -14,18 +14,17 @@ from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
 from pytest_ascendcache.conformance.kit.vocabulary import (
-    ABSENT,
-    COMPILED,
+    BYPASSED,
     DISABLE,
     ENABLE,
     FORCE,
+    HIT,
     KEPT,
+    NEW,
     OTHER_SOCS,
     REMOVED,
-    REUSED,
-    REWRITTEN,
-    STORED,
-    Outcome,
+    REPLACED,
+    UNCACHED,
     rule,
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
@@ -37,7 +36,7 @@ from pytest_ascendcache.operators.probes import PROBES
 @rule("cache-mode/default-is-disable")
 def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     run = cache.compile(add)
-    assert run[add] == Outcome(COMPILED, ABSENT)
+    assert run[add] == UNCACHED
     assert not cache.root.exists(), "a directory was made"
 
 
@@ -46,7 +45,7 @@ def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> Non
     cache.warm(add)
     cache.forget_reads()
     run = cache.compile(add)
-    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[add] == BYPASSED
     assert run.changes == {}, "the cache was touched"
 
 
@@ -56,7 +55,7 @@ def test_default_without_a_directory_stores_nothing(
 ) -> None:
     home = cache.elsewhere(_home(cache))
     for _ in range(2):
-        assert home.compile(add, cache_dir=None)[add] == Outcome(COMPILED, ABSENT)
+        assert home.compile(add, cache_dir=None)[add] == UNCACHED
     assert not home.root.exists(), "$HOME/atc_data was made"
 
 
@@ -71,7 +70,7 @@ def test_enable_stores_a_valid_entry(
 ) -> None:
     operator = ascend_operators[name]
     run = cache.compile(operator, mode=ENABLE)
-    assert run[operator] == Outcome(COMPILED, STORED)
+    assert run[operator] == NEW
     stems = run.new_stems(operator.type)
     assert len(stems) == 1, "one operator has several entries"
     entry = cache.entries()[stems[0]]
@@ -87,7 +86,7 @@ def test_enable_stores_every_operator_of_a_run(
 ) -> None:
     run = cache.compile(*probes, mode=ENABLE)
     for operator in probes:
-        assert run[operator] == Outcome(COMPILED, STORED)
+        assert run[operator] == NEW
     stems = {run.stem(operator) for operator in probes}
     assert len(stems) == len(probes), "two operators share an entry"
     assert cache.problems() == []
@@ -100,14 +99,14 @@ def test_enable_reuses(
 ) -> None:
     operator = ascend_operators[name]
     cache.warm(operator)
-    assert cache.compile(operator, mode=ENABLE)[operator] == Outcome(REUSED, KEPT)
+    assert cache.compile(operator, mode=ENABLE)[operator] == HIT
 
 
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
     for _ in range(3):
-        assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+        assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
 @rule("cache-mode/enable-reuses")
@@ -117,7 +116,7 @@ def test_enable_reuses_every_operator_from_its_own_entry(
     cache.warm(*probes)
     run = cache.compile(*reversed(probes), mode=ENABLE)
     for operator in probes:
-        assert run[operator] == Outcome(REUSED, KEPT)
+        assert run[operator] == HIT
         assert run.served_from(operator) == {cache.entry(operator).stem}
 
 
@@ -127,7 +126,7 @@ def test_enable_reuses_in_another_working_directory(
 ) -> None:
     cache.warm(add)
     cache.work, cache.home = cache.sandbox / "work2", cache.sandbox / "home2"
-    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
 @rule("cache-mode/enable-reuses")
@@ -135,7 +134,7 @@ def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: Operat
     cache.warm(add)
     environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "another"}
     run = cache.compile(add, mode=ENABLE, environment=environment)
-    assert run[add] == Outcome(REUSED, KEPT)
+    assert run[add] == HIT
 
 
 @rule("cache-mode/enable-reuses")
@@ -145,7 +144,7 @@ def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: Operato
     for path in (entry.object_path, entry.metadata_path):
         then = path.stat().st_mtime - 365 * 24 * 3600
         os.utime(path, (then, then))
-    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
 @rule("cache-mode/enable-reuses")
@@ -154,14 +153,14 @@ def test_enable_reuses_a_large_kernel(cache: CacheUnderTest) -> None:
     axes: dict[str, Any] = {"begin_norm_axis": -1, "begin_params_axis": -1}
     norm = operator_of("LayerNorm", (4, 64), (64,), (64,), dtype="float16", name="large", **axes)
     cache.warm(norm)
-    assert cache.compile(norm, mode=ENABLE)[norm] == Outcome(REUSED, KEPT)
+    assert cache.compile(norm, mode=ENABLE)[norm] == HIT
 
 
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: OperatorSpec) -> None:
     """An example of the document: ``enable`` together with ``--op_debug_level=0``."""
     cache.warm(add)
-    assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == HIT
 
 
 @rule("cache-mode/force-purges-soc")
@@ -181,7 +180,7 @@ def test_force_removes_entries_of_other_operators(
 ) -> None:
     cache.warm(add, mul, exp)
     run = cache.compile(add, mode=FORCE)
-    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[add] == REPLACED
     assert cache.fate(run, mul) is REMOVED
     assert cache.fate(run, exp) is REMOVED
 
@@ -208,7 +207,7 @@ def test_force_removes_entries_beside_a_stray_directory(
         (cache.entry(add).directory / name).mkdir()
         (cache.entry(add).directory / name / "file").touch()
     run = cache.compile(add, mode=FORCE)
-    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[add] == REPLACED
     assert cache.fate(run, mul) is REMOVED
 
 
@@ -220,10 +219,10 @@ def test_force_spares_other_soc(
     cache.warm(add, mul, soc=other_soc)
     cache.warm(add)
     run = cache.compile(add, mode=FORCE)
-    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[add] == REPLACED
     assert cache.fate(run, add, soc=other_soc) is KEPT
     assert cache.fate(run, mul, soc=other_soc) is KEPT
-    assert cache.compile(add, mode=ENABLE, soc=other_soc)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE, soc=other_soc)[add] == HIT
 
 
 @rule("cache-mode/force-spares-other-soc")
@@ -233,7 +232,7 @@ def test_force_spares_a_soc_whose_name_begins_alike(
     """As the name of Ascend910B2C begins like Ascend910B2."""
     cache.warm(add)
     shelf = Shelf(cache, f"{cache.options.soc}C").lay("ab", KILOBYTE, 1, 1)
-    assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.compile(add, mode=FORCE)[add] == REPLACED
     assert shelf.gone() == "", "entries of another chip are gone"
 
 
@@ -245,15 +244,15 @@ def test_enable_reuses_what_force_stored(
     cache.compile(add, exp, mode=FORCE)
     for _ in range(2):
         run = cache.compile(add, exp, mode=ENABLE)
-        assert run[add] == Outcome(REUSED, KEPT)
-        assert run[exp] == Outcome(REUSED, KEPT)
+        assert run[add] == HIT
+        assert run[exp] == HIT
 
 
 @rule("cache-mode/force-then-enable")
 def test_force_refreshes_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
     for _ in range(2):
-        assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+        assert cache.compile(add, mode=FORCE)[add] == REPLACED
 
 
 @rule("cache-mode/disable-is-inert")
@@ -290,7 +289,7 @@ def test_disable_leaves_halves_alone(
         (entry.object_path if missing == "object" else entry.metadata_path).unlink()
     cache.forget_reads()
     run = cache.compile(add, mode=DISABLE)
-    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[add] == BYPASSED
     assert run.changes == {}
 
 
@@ -346,7 +345,7 @@ def _used(
 def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
     other, environment = _by_variable(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment)
-    assert run[add] == Outcome(COMPILED, STORED)
+    assert run[add] == NEW
     assert not any(Snapshot.take(other.root).files), "something was put into ASCEND_CACHE_PATH"
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
 
@@ -357,7 +356,7 @@ def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: Op
     other.warm(add)
     cache.elsewhere(_home(cache)).warm(add)
     run = cache.compile(add, mode=ENABLE, environment=environment)
-    assert run[add] == Outcome(COMPILED, STORED)
+    assert run[add] == NEW
 
 
 @rule("cache-mode/directory-precedence")
@@ -366,10 +365,10 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
     other, environment = _by_variable(cache)
     other.root.mkdir()  # most editions say that it has to exist
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
-    assert run[add] == Outcome(COMPILED, STORED)
+    assert run[add] == NEW
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
-    assert run[add] == Outcome(REUSED, KEPT)
+    assert run[add] == HIT
 
 
 @rule("cache-mode/directory-precedence")
@@ -396,15 +395,15 @@ def test_a_relative_directory_is_below_the_working_directory(
     cache: CacheUnderTest, add: OperatorSpec
 ) -> None:
     below = cache.elsewhere(cache.work / "relative")
-    for outcome in (Outcome(COMPILED, STORED), Outcome(REUSED, KEPT)):
+    for outcome in (NEW, HIT):
         assert below.compile(add, mode=ENABLE, cache_dir="relative")[add] == outcome
 
 
 @rule("cache-mode/directory-precedence")
 def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
     home = cache.elsewhere(_home(cache))
-    assert _used(home, add, "HOME alone", None)[add] == Outcome(COMPILED, STORED)
-    assert _used(home, add, "HOME alone", None)[add] == Outcome(REUSED, KEPT)
+    assert _used(home, add, "HOME alone", None)[add] == NEW
+    assert _used(home, add, "HOME alone", None)[add] == HIT
 
 
 @rule("cache-mode/directory-precedence")
@@ -412,7 +411,7 @@ def test_missing_directory_is_created(cache: CacheUnderTest, add: OperatorSpec) 
     deep: Path = cache.sandbox / "a" / "b" / "c"
     other = cache.elsewhere(deep)
     run = _used(other, add, "a directory that is missing", deep)
-    assert run[add] == Outcome(COMPILED, STORED)
+    assert run[add] == NEW
 
 
 @rule("cache-mode/directory-precedence")
@@ -424,7 +423,7 @@ def test_a_missing_directory_of_the_variable(cache: CacheUnderTest, add: Operato
     environment = {"ASCEND_CACHE_PATH": str(deep)}
     run = other.attempt(add, mode=ENABLE, cache_dir=None, environment=environment)
     if run.succeeded:
-        assert run[add] == Outcome(COMPILED, STORED)
+        assert run[add] == NEW
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
     what = "created" if run.succeeded else "refused"
     cache.evidence.readings.append(f"an ASCEND_CACHE_PATH that does not exist is {what}")

@@ -11,14 +11,12 @@ import pytest
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
-    COMPILED,
     ENABLE,
     FORCE,
+    HIT,
     KEPT,
+    NEW,
     OTHER_SOCS,
-    REUSED,
-    STORED,
-    Outcome,
     rule,
 )
 from pytest_ascendcache.contract import CacheMode
@@ -118,12 +116,12 @@ def every_pair(cache: CacheUnderTest) -> None:
         assert cache.fate(run, base) is KEPT
         # A variant may be another pair's base or variant; then it has an entry already.
         if (unnamed := replace(variant, name="")) not in known:
-            assert run[variant] == Outcome(COMPILED, STORED)
+            assert run[variant] == NEW
             known.add(unnamed)
     runs = [cache.compile(*each, mode=ENABLE) for each in (bases, variants)]
     for pair in pairs:
         outcomes = [run[each] for run, each in zip(runs, pair, strict=True)]
-        assert outcomes == [Outcome(REUSED, KEPT)] * 2
+        assert outcomes == [HIT] * 2
         stems = [run.served_from(each) for run, each in zip(runs, pair, strict=True)]
         assert stems[0] != stems[1]
 
@@ -139,11 +137,11 @@ def test_a_changed_parameter_has_its_own_entry(
     base, variant = PAIRS[changed]
     cache.warm(base)
     run = cache.compile(variant, mode=ENABLE)
-    assert run[variant] == Outcome(COMPILED, STORED)
+    assert run[variant] == NEW
     assert cache.fate(run, base) is KEPT
     # One at a time, so that each keeps its name: another rule judges the effect of names.
     runs = [cache.compile(each, mode=ENABLE) for each in (base, variant)]
-    assert runs[0][base] == runs[1][variant] == Outcome(REUSED, KEPT)
+    assert runs[0][base] == runs[1][variant] == HIT
     assert runs[0].served_from(base) != runs[1].served_from(variant)
 
 
@@ -155,7 +153,7 @@ def test_another_soc_has_its_own_entry(
     cache.needs_reuse()
     cache.warm(add)
     run = cache.compile(add, mode=ENABLE, soc=other_soc)
-    assert run[add] == Outcome(COMPILED, STORED)
+    assert run[add] == NEW
     assert cache.fate(run, add, soc=cache.options.soc) is KEPT
     assert run.kernel(add) == cache.fresh(add, soc=other_soc)
 
@@ -171,11 +169,11 @@ def test_deterministic_levels_have_entries_of_their_own(
     first = cache.attempt(add, mode=ENABLE, raw_options=levels[one])
     if not first.succeeded:
         pytest.skip(f"{cache.toolchain.name}: does not take --deterministic_level")
-    assert first[add] == Outcome(COMPILED, STORED)
+    assert first[add] == NEW
     run = cache.compile(add, mode=ENABLE, raw_options=levels[other])
-    assert run[add] == Outcome(COMPILED, STORED), f"level {other} was served what {one} compiled"
+    assert run[add] == NEW, f"level {other} was served what {one} compiled"
     run = cache.compile(add, mode=ENABLE, raw_options=levels[one])
-    assert run[add] == Outcome(REUSED, KEPT)
+    assert run[add] == HIT
 
 
 @rule("cache-mode/key-separates")
@@ -220,5 +218,5 @@ def test_names_share_an_entry(cache: CacheUnderTest, renamed: str) -> None:
         "attributes-reordered": replace(base, attributes=base.attributes[::-1]),
     }[renamed]
     run = cache.compile(variant, mode=ENABLE)
-    assert run[variant] == Outcome(REUSED, KEPT)
+    assert run[variant] == HIT
     assert run.served_from(variant) == {cache.entry(base).stem}

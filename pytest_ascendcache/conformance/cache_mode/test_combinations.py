@@ -8,13 +8,14 @@ was damaged, by what became of that entry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from pytest_ascendcache.combinations import Cell
-from pytest_ascendcache.conformance.kit.cell_runs import CellRuns, PlannedCaches, Problems
 from pytest_ascendcache.conformance.kit.cells import (
+    CellRuns,
+    PlannedCaches,
+    Problems,
     healing_problems,
     kernel_problems,
     number_problems,
@@ -55,10 +56,9 @@ def test_kernel_is_a_fresh_one(
 @rule("combinations/numbers")
 @pytest.mark.ascend_cells(dtype="float16")
 def test_numbers_are_of_the_mode(
-    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence, toolchain: Toolchain
+    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
 ) -> None:
-    problems = partial(number_problems, toolchain=toolchain)
-    judge(cell_runs, ascend_cell, ascend_evidence, problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, number_problems)
 
 
 @rule("robust/heals-damaged-entry")

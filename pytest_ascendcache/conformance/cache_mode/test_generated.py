@@ -11,8 +11,9 @@ from pytest_ascendcache.conformance.kit.generated import (
     shuffled,
     wrong_results,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, KEPT, REUSED, Outcome, rule
-from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile
+from pytest_ascendcache.conformance.kit.implementations import tables_of
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
+from pytest_ascendcache.contract import Capability, PrecisionFile
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
@@ -37,7 +38,7 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
     if wrong:
         pytest.fail("\n".join(runs.explain(wrong, served)))
     if cache.marks:
-        compiled = [each for each in served.operators if served[each] != Outcome(REUSED, KEPT)]
+        compiled = [each for each in served.operators if served[each] != HIT]
         assert not compiled, (
             f"{len(compiled)} of {len(served.operators)} operators stored together are not "
             f"reused, among them {compiled[0]}: {served[compiled[0]]}"
@@ -50,7 +51,7 @@ def test_generated_operators_compute_right_numbers(
 ) -> None:
     """Odd and long extents, broadcasts, edge values. The kernels are fresh ones; served kernels
     equal them (``test_generated_operators_are_not_mixed_up``)."""
-    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    tables = tables_of(toolchain)
     wrong = wrong_results(toolchain, tables, FamilyRuns(cache).fresh(generated(matrix, near=False)))
     assert not wrong, "\n".join(wrong)
 
@@ -61,7 +62,7 @@ def test_both_modes_of_every_type_live_in_one_cache(
 ) -> None:
     """Kernels of each mode are stored next to the other's, and then served. They equal the mode's
     fresh kernels and compute what it promises."""
-    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    tables = tables_of(toolchain)
     of_two = {each.type: each for each in generated(matrix, near=False) if tables.has_two(each)}
     if not of_two:
         raise NotDecidable("the toolchain offers both modes to none of the generated operators")

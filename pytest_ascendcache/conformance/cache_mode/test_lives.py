@@ -13,9 +13,8 @@ from pytest_ascendcache.conformance.kit import lives as stories
 from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.life import Aspect, Life
 from pytest_ascendcache.conformance.kit.lives import Lives
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.together import Caches
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain

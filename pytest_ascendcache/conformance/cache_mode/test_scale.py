@@ -10,17 +10,15 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
     FORCE,
-    KEPT,
+    HIT,
     OTHER_SOCS,
-    REUSED,
-    REWRITTEN,
-    Outcome,
+    REPLACED,
+    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
@@ -118,14 +116,12 @@ def test_a_large_entry_is_verified_to_its_end(
     entry = cache.entry(add)
     enlarge(entry, SIZES[larger])
     run = cache.compile(add, mode=ENABLE)
-    assert run[add] == Outcome(REUSED, KEPT), "an entry that was enlarged is not served"
+    assert run[add] == HIT, "an entry that was enlarged is not served"
     data = bytearray(entry.object_path.read_bytes())
     data[-1 if place == "last" else -SIZES[larger] // 3] ^= 1
     entry.object_path.write_bytes(data)
     run = cache.compile(add, mode=ENABLE)
-    assert run[add] == Outcome(COMPILED, REWRITTEN), (
-        f"a byte {place} of an object of {len(data)} bytes is changed"
-    )
+    assert run[add] == REPLACED, f"a byte {place} of an object of {len(data)} bytes is changed"
 
 
 def enlarge(entry: Entry, size: int) -> None:

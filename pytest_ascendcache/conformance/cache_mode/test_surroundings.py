@@ -24,13 +24,13 @@ from pytest_ascendcache.conformance.kit.surroundings import (
 from pytest_ascendcache.conformance.kit.table import differs
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
+    BYPASSED,
     COMPILED,
     ENABLE,
     FORCE,
-    KEPT,
-    REUSED,
-    REWRITTEN,
-    STORED,
+    HIT,
+    NEW,
+    REPLACED,
     Outcome,
     rule,
 )
@@ -39,9 +39,6 @@ from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
-
-NEW, HIT = Outcome(COMPILED, STORED), Outcome(REUSED, KEPT)
-AGAIN = Outcome(COMPILED, REWRITTEN)
 
 
 @rule("cache-mode/directory-precedence")
@@ -113,7 +110,7 @@ class Story:
         self._step("a first run", (add, exp), ENABLE, {add: NEW, exp: NEW})
         self._ages(add)
         self._heals(add, exp)
-        self._step("force", (add,), FORCE, {add: AGAIN}, left=1)
+        self._step("force", (add,), FORCE, {add: REPLACED}, left=1)
         if Capability.VERSION_STAMP in cache.toolchain.capabilities:
             change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
             variables = dict(change.environment)
@@ -127,7 +124,7 @@ class Story:
         what it stored."""
         self._step("force", (add,), FORCE, {add: None}, left=1)
         self._step("after force", (exp,), ENABLE, {exp: NEW}, left=2)
-        self._step("force again", (exp,), FORCE, {exp: AGAIN}, left=1)
+        self._step("force again", (exp,), FORCE, {exp: REPLACED}, left=1)
         self._around = PLAIN
         self._step("in plain surroundings", (exp,), ENABLE, {exp: HIT}, left=1)
 
@@ -154,8 +151,8 @@ class Story:
         _damage(self.cache)
         stems = set(self.cache.entries())
         run = self._compile((add, exp), ENABLE, {})
-        healed = AGAIN
-        if run[add] != AGAIN and stems == set(self.cache.entries()) and self._stays_damaged(add):
+        healed = REPLACED
+        if run[add] != REPLACED and stems == set(self.cache.entries()) and self._stays_damaged(add):
             healed = Outcome(COMPILED, run[add].entry)
         self._judge("a damaged entry", run, {add: healed, exp: HIT})
 
@@ -164,7 +161,7 @@ class Story:
         plain = self.cache.elsewhere(self.cache.sandbox / "plain")
         plain.warm(add)
         _damage(plain)
-        return plain.compile(add, mode=ENABLE)[add] == Outcome(COMPILED, KEPT)
+        return plain.compile(add, mode=ENABLE)[add] == BYPASSED
 
     def _step(
         self,

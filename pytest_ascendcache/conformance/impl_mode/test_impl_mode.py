@@ -26,17 +26,17 @@ from pytest_ascendcache.conformance.kit.implementations import (
     TANH,
     accuracy,
     measured_operators,
+    tables_of,
     wrong_numbers,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
     FORCE,
+    HIT,
     KEPT,
-    REUSED,
-    STORED,
-    Outcome,
+    NEW,
+    needs,
     rule,
 )
 from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile, SelectMode
@@ -66,10 +66,7 @@ def by_file(modes: dict[str, str], names: dict[str, str] | None = None) -> Optio
 @pytest.fixture
 def tables(toolchain: Toolchain) -> ImplModeTables:
     """The tables of the toolchain under test."""
-    try:
-        return ImplModeTables.read(toolchain.impl_mode_tables())
-    except KeyError as missing:
-        raise NotDecidable(f"{toolchain.name} has no table {missing}.ini") from None
+    return tables_of(toolchain)
 
 
 @pytest.fixture
@@ -96,9 +93,9 @@ def switch(
     for operator in operators:
         same = tables.same_kernel(cache.options.but(**before), cache.options.but(**after), operator)
         if same:
-            assert run[operator] == Outcome(REUSED, KEPT), f"{operator}"
+            assert run[operator] == HIT, f"{operator}"
         elif same is False:
-            assert run[operator] == Outcome(COMPILED, STORED), f"{operator}"
+            assert run[operator] == NEW, f"{operator}"
             assert cache.fate(run, operator, **before) is KEPT
     return run
 
@@ -113,7 +110,7 @@ def test_the_default_shares_every_kernel_with_high_performance(
     cache: CacheUnderTest, tables: ImplModeTables, before: Options, after: Options
 ) -> None:
     run = switch(cache, tables, before, after)
-    assert [run[each] for each in PROBES] == [Outcome(REUSED, KEPT)] * len(PROBES)
+    assert [run[each] for each in PROBES] == [HIT] * len(PROBES)
 
 
 @rule("impl-mode/default-is-performance")
@@ -150,7 +147,7 @@ def test_operators_outside_the_table_are_left_alone(
         if tables.selected[mode].mode(each) == tables.selected[other].mode(each)
     )
     run = switch(cache, tables, select(other), select(mode), (*outside, *same))
-    assert {run[each] for each in run.operators} == {Outcome(REUSED, KEPT)}
+    assert {run[each] for each in run.operators} == {HIT}
 
 
 @rule("impl-mode/for-all")
@@ -179,7 +176,7 @@ def test_another_data_type_is_compiled_once(
     cache: CacheUnderTest, tables: ImplModeTables, mode: SelectMode
 ) -> None:
     run = switch(cache, tables, select(PRECISION), select(mode), (EXP_FLOAT32, EXP))
-    assert run[EXP_FLOAT32] == Outcome(REUSED, KEPT)
+    assert run[EXP_FLOAT32] == HIT
 
 
 @rule("impl-mode/by-dtype")
@@ -200,7 +197,7 @@ def test_an_operator_with_one_implementation_is_compiled_once(
 ) -> None:
     _has_one(tables, MUL)
     run = switch(cache, tables, select(PRECISION), select(mode), (MUL,))
-    assert run[MUL] == Outcome(REUSED, KEPT)
+    assert run[MUL] == HIT
 
 
 @rule("impl-mode/single-implementation")
@@ -268,7 +265,7 @@ def test_the_file_wins_over_the_other_options(
 ) -> None:
     file = by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PERFORMANCE})
     run = switch(cache, tables, file, {**beside, **file}, (EXP, SQRT, TANH))
-    assert {run[each] for each in run.operators} == {Outcome(REUSED, KEPT)}
+    assert {run[each] for each in run.operators} == {HIT}
     assert numbers(run) == []
 
 
@@ -290,7 +287,7 @@ def test_a_copied_table_selects_the_same_kernels(
 ) -> None:
     copy = PrecisionFile(toolchain.impl_mode_tables()[mode.value])
     run = switch(cache, tables, select(mode), {"precision_file": copy})
-    assert {run[each] for each in PROBES} == {Outcome(REUSED, KEPT)}
+    assert {run[each] for each in PROBES} == {HIT}
 
 
 @rule("impl-mode/user-copy")
@@ -327,7 +324,7 @@ def test_a_mode_not_offered_is_no_mode(
     for mode in refused:
         named = by_file({"Sqrt": HIGH_PRECISION, operator.type: mode})
         run = switch(cache, tables, silent, named, (SQRT, operator))
-        assert run[operator] == Outcome(REUSED, KEPT), f"{operator} under {mode}"
+        assert run[operator] == HIT, f"{operator} under {mode}"
 
 
 @rule("impl-mode/rejects-bad")
@@ -408,7 +405,7 @@ def test_served_kernels_compute_as_their_mode_promises(
         cache.compile(EXP, TANH, mode=ENABLE, **options)
     for options in (one, other, one):
         run = cache.compile(EXP, TANH, mode=ENABLE, **options)
-        assert {run[EXP], run[TANH]} == {Outcome(REUSED, KEPT)}
+        assert {run[EXP], run[TANH]} == {HIT}
         assert numbers(run) == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
+from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH, tables_of
 from pytest_ascendcache.conformance.kit.texts import (
     ODDITIES,
     TOGETHER,
@@ -24,7 +24,7 @@ from pytest_ascendcache.conformance.kit.texts import (
     texts,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
-from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract import PrecisionFile, SelectMode
 from pytest_ascendcache.contract.impl_mode import ModeTable
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
@@ -42,7 +42,7 @@ ModeOf = Callable[[OperatorSpec, str], str]
 @pytest.fixture
 def fresh(cache: CacheUnderTest, toolchain: Toolchain) -> ModeOf:
     """Returns the digest of an operator's fresh kernel in a mode."""
-    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    tables = tables_of(toolchain)
     if not all(map(tables.has_two, OPERATORS)):
         raise NotDecidable("the toolchain has not two implementations of each operator here")
 

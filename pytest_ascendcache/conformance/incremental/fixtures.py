@@ -1,20 +1,75 @@
-"""Plays stories in which a timeout of ranks passes."""
+"""For checks of several ranks: stories in which a timeout passes, and how ranks end."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.gangs import Story
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import NetworkUnderTest
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
+from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, probe_network
+from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
 __all__ = ["rehearse"]
 
+NETWORK = probe_network("Square", "Exp")
+EVERYTHING = frozenset({"square", "exp"})
+Story = Callable[[float], None]
+"""A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
+rehearsed timeout passes sooner."""
 Rehearse = Callable[[Story], None]
+HANGS = 20.0
+"""Real seconds after its timeout at which a rank that is still running counts as hung."""
+
+
+def wait(
+    watch: Watch, process: RankProcess, second: float, timeout: int = SHORTEST_WAIT
+) -> NetworkRun:
+    """Wait for a rank to end. ``timeout`` is the rank's own timeout, in seconds of waiting."""
+    run = watch.wait(process, HANGS + timeout * second)
+    if run.result.returncode is None:
+        rank = run.result.request.environment["RANK_ID"]
+        pytest.fail(f"rank {rank} waits for ever: {run.output.strip()[-300:]}")
+    return run
+
+
+def ended_well(*runs: NetworkRun) -> None:
+    """Assert that every rank ended well, with the right outputs."""
+    for run in runs:
+        rank = run.result.request.environment.get("RANK_ID")
+        assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-300:]}"
+        assert run.wrong == {}, f"rank {rank} gives wrong outputs"
+
+
+def named(run: NetworkRun) -> set[int]:
+    """The ranks that an error names: numbers after the word rank, in any punctuation."""
+    mentions = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", run.output, re.IGNORECASE)
+    return {int(number) for each in mentions for number in re.findall(r"\d+", each)}
+
+
+def ended_without(run: NetworkRun, missing: int) -> None:
+    """Assert that a rank ended with an error that names the missing rank, and no other but
+    itself."""
+    own = int(run.result.request.environment["RANK_ID"])
+    assert run.result.returncode, f"rank {own} {run.result.ending} without rank {missing}"
+    assert run.result.returncode > 0, f"rank {own} {run.result.ending}"
+    assert named(run) - {own} == {missing}, f"rank {missing} is missing: {run.output.strip()}"
+    assert run.result.left_behind == 0, "a rank left processes behind"
+
+
+def published(network: NetworkUnderTest, rank: int) -> list[str]:
+    """Stems of the complete kernels of a rank."""
+    return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for something that shows in files. Fails if it does not happen in time."""
+    if not look_until(happened, HANGS):
+        pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")
 
 
 @pytest.fixture

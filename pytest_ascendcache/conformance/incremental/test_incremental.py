@@ -17,8 +17,8 @@ import pytest
 from pytest_ascendcache.caches import RankKernel, Snapshot
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import RankKernel, Snapshot
-from pytest_ascendcache.conformance.incremental.fixtures import Rehearse
-from pytest_ascendcache.conformance.kit.gangs import (
+from pytest_ascendcache.conformance.incremental.fixtures import (
     EVERYTHING,
     NETWORK,
+    Rehearse,
     ended_well,
     ended_without,
     named,

@@ -11,25 +11,19 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_ascendcache.conformance.incremental.fixtures import Rehearse
-from pytest_ascendcache.conformance.kit.gangs import (
+from pytest_ascendcache.conformance.incremental.fixtures import (
     NETWORK,
+    Rehearse,
     ended_well,
     ended_without,
     published,
     wait,
     wait_until,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
-from pytest_ascendcache.observation import (
-    NetworkRun,
-    NetworkUnderTest,
-    Watch,
-    meeting_place,
-)
+from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, meeting_place
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.toolchains import Toolchain, TrainRequest
 

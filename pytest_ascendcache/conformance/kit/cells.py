@@ -1,4 +1,4 @@
-"""Compiling cells of the matrix, and judging what came out.
+"""Compiling cells of the matrix, and judging what came out, in runs that checks share.
 
 A cell is one combination of options; one run compiles all cells of a batch. Besides the operators'
 own entries the cache holds the entry of an operator that is not compiled. If the cells vary the
@@ -9,15 +9,19 @@ under a limit of 4 MB. At 90 % (3686 KB) the two oldest go, at 50 % (2048 KB) th
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
+
+import pytest
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.combinations import Before, Cell, Limits
+from pytest_ascendcache.combinations import Before, Cell, Limits, Plan, minimise
 from pytest_ascendcache.combinations.cell import options_of
-from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
+from pytest_ascendcache.conformance.kit.implementations import tables_of, wrong_numbers
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
 from pytest_ascendcache.conformance.kit.table import (
@@ -28,6 +32,8 @@ from pytest_ascendcache.conformance.kit.table import (
     healing_outcomes,
     lists_everything,
 )
+from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import (
     Capability,
     CompileOptions,
@@ -45,9 +51,9 @@ from pytest_ascendcache.contract import (
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError
 
 BYSTANDER = operator_of("Add", (4, 8), (4, 8), name="bystander")
 _IDLE, _HOURS, _SIZE = "abcd", (4.0, 3.0, 2.0, 1.0), 1600 * KILOBYTE
@@ -314,9 +320,10 @@ def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
     return []
 
 
-def number_problems(observed: Observed, cell: Cell, toolchain: Toolchain) -> list[str]:
+def number_problems(observed: Observed, cell: Cell) -> list[str]:
     """How the numbers of the delivered kernel break the promise of its implementation mode."""
     _needs_kernels(observed)
+    toolchain = observed.cache.toolchain
     if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
         return []
     return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator])
@@ -334,3 +341,100 @@ def healing_problems(observed: Observed, cell: Cell) -> list[str]:
     healing = healing_outcomes(observed.options, cell.operator, observed.cache.edition)
     outcome = observed.run[cell.operator]
     return [differs(outcome, HEALED)] if healing and outcome not in healing else []
+
+
+Problems = Callable[[Observed, Cell], list[str]]
+"""Judges one cell of a run: the problems, empty for none."""
+
+_MINIMISED = 3
+"""Failing combinations that one process minimises: each costs some compiles."""
+
+
+class PlannedCaches(Caches, Protocol):
+    """The session: empty caches, and the cells to compile."""
+
+    @property
+    def plan(self) -> Plan:
+        """The cells of this session, in batches."""
+
+
+class CellRuns:
+    """Compiles a cell, and its batch with it, when a check first asks for it.
+
+    Only the last run is kept: checks of one batch follow each other.
+    """
+
+    def __init__(self, caches: PlannedCaches, toolchain: Toolchain) -> None:
+        self._caches = caches
+        self._toolchain = toolchain
+        self._last: Observed | None = None
+        self._keep = False
+        self._minimised = 0
+
+    @cached_property
+    def tables(self) -> ImplModeTables | None:
+        """The toolchain's tables of implementation modes, ``None`` if it names none. Raises
+        NotDecidable if one of the tables is missing."""
+        if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
+            return None
+        return tables_of(self._toolchain)
+
+    def problems(self, cell: Cell, evidence: Evidence, problems: Problems) -> list[str]:
+        """The problems of a cell; ``evidence`` gets the steps of its run."""
+        needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
+        evidence.factors = dict(cell.levels)
+        observed = self._observed(cell, evidence)
+        lines = problems(observed, cell)
+        self._keep = self._keep or bool(lines)
+        return lines
+
+    def _observed(self, cell: Cell, evidence: Evidence) -> Observed:
+        if self._last is not None and cell in self._last.cells:
+            take_over(self._last.cache, evidence)
+            return self._last
+        self.close()
+        cells = self._caches.plan.batches.get(cell, (cell,))
+        cache = new_cache(self._caches, cell.id, evidence)
+        if reason := cache.lacks(cell.levels["soc"], BYSTANDER):
+            pytest.skip(reason)  # not applicable: the chip is not installed
+        self._keep = True
+        self._last = observe(cache, cells, self.tables)
+        self._keep = False
+        return self._last
+
+    def explain(self, cell: Cell, problems: Problems) -> list[str]:
+        """Describe the combination, and the smallest one with the same kind of problem."""
+        lines = [f"combination: {cell}", f"options:     {self._options()}"]
+        if self._minimised < _MINIMISED:
+            self._minimised += 1
+            lines.append(f"smallest:    {minimise(cell, lambda each: self._fails(each, problems))}")
+        return lines
+
+    def _options(self) -> str:
+        """The options of the last run, without the file names that every run has."""
+        assert self._last is not None
+        everywhere = ("--singleop=", "--output=", "--op_compiler_cache_dir=")
+        request = self._last.run.result.request
+        variables = [f"{name}={value}" for name, value in request.environment.items()]
+        argv = self._last.run.result.argv
+        options = [
+            each for each in argv if each.startswith("--") and not each.startswith(everywhere)
+        ]
+        sandbox = str(self._last.cache.sandbox)
+        return shlex.join([*variables, *options]).replace(sandbox, "$SANDBOX")
+
+    def _fails(self, cell: Cell, problems: Problems) -> bool:
+        sandbox = self._caches.sandbox("smaller")
+        try:
+            cache = self._caches.cache(sandbox, Evidence())
+            return bool(problems(observe(cache, (cell,), self.tables), cell))
+        except (ToolchainError, NotDecidable, KernelRunError):
+            return False
+        finally:
+            self._caches.discard(sandbox)
+
+    def close(self) -> None:
+        """Remove the sandbox of the last run, unless it belongs to a failure."""
+        if self._last is not None and not self._keep:
+            self._caches.discard(self._last.cache.sandbox)
+        self._last, self._keep = None, False

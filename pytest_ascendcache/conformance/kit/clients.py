@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from pytest_ascendcache.contract.static_kernel import (
     TreeNames,
     local_world_size,
 )
+from pytest_ascendcache.faults import Gate
 from pytest_ascendcache.observation import ClientRun, probe_network
 from pytest_ascendcache.observation.static_kernel import ClientRequest, StaticKernelsUnderTest
 from pytest_ascendcache.operators.network import Network
@@ -94,43 +93,18 @@ def refused(run: ClientRun, *words: str) -> None:
         assert word in run.output, f"the error does not say {word!r}: {run.output.strip()[-400:]}"
 
 
-@dataclass(frozen=True)
-class Gate:
-    """Holds one call of a stand-in ``op_compiler``; ``waits`` is the shell code that waits."""
+def stops_at(gate: Gate, call: int) -> str:
+    """Shell code with which a stand-in ``op_compiler`` stops at a gate in one call, counted from
+    1."""
+    reached, go = shlex.quote(str(gate.reached)), shlex.quote(str(gate.go))
+    stops = f"echo > {reached}; head -c 1 < {go} > /dev/null"
+    return f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {stops}; }}}}"
 
-    waits: str
-    before: Path
-    after: Path
 
-    @classmethod
-    def at(cls, kernels: StaticKernelsUnderTest, call: int) -> Gate:
-        """A gate for the call of this number, counted from 1."""
-        directory = kernels.directory("meet")
-        before, after = directory / "before", directory / "after"
-        for fifo in (before, after):
-            os.mkfifo(fifo)
-        gate = f"echo > {shlex.quote(str(before))}; read go < {shlex.quote(str(after))}"
-        return cls(f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {gate}; }}}}", before, after)
-
-    def reached(self) -> None:
-        """Wait until the call stands at the gate, for at most a minute."""
-        descriptor = os.open(self.before, os.O_RDWR)
-        try:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            if not poll.poll(60_000):
-                pytest.fail("the client does not call op_compiler for its last network")
-            os.read(descriptor, 16)
-        finally:
-            os.close(descriptor)
-
-    def open(self) -> None:
-        """Let the call go on. Does not block if nobody waits."""
-        descriptor = os.open(self.after, os.O_RDWR)
-        try:
-            os.write(descriptor, b"go\n")
-        finally:
-            os.close(descriptor)
+def reached(gate: Gate) -> None:
+    """Wait until a call stands at the gate, for at most a minute."""
+    if not gate.wait(time.monotonic() + 60.0):
+        pytest.fail("the client does not call op_compiler for its last network")
 
 
 @contextmanager
@@ -141,14 +115,18 @@ def standing_client(
 
     Yields the package's name, and a function that lets the client go on and returns its run.
     """
-    gate = Gate.at(kernels, 2)
-    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=gate.waits)
-    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp)
-    with kernels.started(request.request) as (process,):
-        gate.reached()
+    with Gate(kernels.directory("meet") / "gate") as gate:
+        first = kernels.stand_in(
+            *NETWORK.operators, *OTHER.operators, before=stops_at(gate, call=2)
+        )
+        request = kernels.client(
+            NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp
+        )
+        with kernels.started(request.request) as (process,):
+            reached(gate)
 
-        def finish() -> ClientRun:
-            gate.open()
-            return kernels.observed(request, process.wait())
+            def finish() -> ClientRun:
+                gate.release()
+                return kernels.observed(request, process.wait())
 
-        yield first.package.stem, finish
+            yield first.package.stem, finish

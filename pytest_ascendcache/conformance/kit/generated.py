@@ -202,12 +202,9 @@ def wrong_results(
         if len(wrong) == _SHRUNK:
             break
         if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
-            wrong.append(f"{operator}{_attributes(operator)}: {problem}")
+            attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
+            wrong.append(f"{operator}{attributes}: {problem}")
     return wrong
-
-
-def _attributes(operator: OperatorSpec) -> str:
-    return "".join(f" {each.name}={each.value}" for each in operator.attributes)
 
 
 def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: OperatorSpec) -> str:

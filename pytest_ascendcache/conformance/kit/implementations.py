@@ -45,6 +45,14 @@ HALVES = TensorDesc.of("float16", 65536)
 _MEASURED = ("Exp", "FastGelu", "Gelu", "Mish", "Sigmoid", "Sqrt", "Tanh")
 
 
+def tables_of(toolchain: Toolchain) -> ImplModeTables:
+    """The toolchain's tables of implementation modes. Raises NotDecidable if one is missing."""
+    try:
+        return ImplModeTables.read(toolchain.impl_mode_tables())
+    except KeyError as missing:
+        raise NotDecidable(f"{toolchain.name} has no table {missing}.ini") from None
+
+
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:
     """Unary operators with two implementations, whose input has every float16 number. Raises
     NotDecidable if the tables offer both modes to none of these operators."""

@@ -269,11 +269,6 @@ class Life:
 
     # Between runs.
 
-    def change_directory(self) -> None:
-        """Have later runs start in another directory, as deep as the first one."""
-        self.cache.work = self.cache.work.with_name("elsewhere")
-        self.cache.work.mkdir()
-
     def add_user_directories(self) -> None:
         """Put directories of a user among the entries."""
         for name in ("a_copy", "mine", "Z-old"):
@@ -485,8 +480,11 @@ class Life:
         if step.upgraded and state is not EntryState.NONE:
             # Nothing tells whether the old entry is removed first or overwritten.
             allowed = frozenset(Outcome(COMPILED, fate) for fate in (STORED, REWRITTEN))
-        elif state is not None and not (own is None and self._may_share(operator, key)):
-            allowed = allowed_outcomes(options, operator, edition, state)
+        elif state is not None:
+            # An operator with two modes and none selected may share the entry of either.
+            two = self.tables is not None and self.tables.has_two(operator)
+            if own is not None or key.mode is not None or not two:
+                allowed = allowed_outcomes(options, operator, edition, state)
         if allowed and outcome not in allowed:
             self._note(aspect, step.headline, differs(outcome, alternatives(allowed)), operator)
         if state is EntryState.DAMAGED:
@@ -501,10 +499,6 @@ class Life:
             self.entries.pop(key, None)
         elif own is None:
             self.entries[key] = OwnEntry(stem)  # apparently the entry of another operator
-
-    def _may_share(self, operator: OperatorSpec, key: Key) -> bool:
-        """Whether an operator with two modes and none selected may share the entry of either."""
-        return key.mode is None and self.tables is not None and self.tables.has_two(operator)
 
     def _judge_others(self, step: _Step) -> None:
         """Judge the entries that no operator of the run owns."""

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
-from pytest_ascendcache.conformance.kit.life import (
-    YEAR,
-    AgingShelf,
-    Aspect,
-    Life,
-    named,
-    renamed,
-)
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.implementations import tables_of
+from pytest_ascendcache.conformance.kit.life import YEAR, AgingShelf, Aspect, Life, named, renamed
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
 from pytest_ascendcache.conformance.kit.surroundings import LONG
 from pytest_ascendcache.conformance.kit.texts import Spelling, plainly
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
-from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
+from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC, needs
 from pytest_ascendcache.contract import (
     CacheLimits,
     Capability,
@@ -55,7 +49,8 @@ def modes(life: Life) -> None:
     life.run("disable before anything", FIRST[:4], DISABLE)
     life.run("enable on nothing", FIRST, ENABLE, directory=directories["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
-    life.change_directory()
+    life.cache.work = life.cache.work.with_name("elsewhere")  # as deep as the first one
+    life.cache.work.mkdir()
     life.run(
         "enable of neighbours of what is there, elsewhere",
         (*SECOND[::-1], _MEAN, *FIRST[::-1]),
@@ -362,10 +357,9 @@ class Lives:
     def _tables(self) -> ImplModeTables | None:
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
             return None
-        try:
-            return ImplModeTables.read(self._toolchain.impl_mode_tables())
-        except KeyError:
-            return None
+        with suppress(NotDecidable):
+            return tables_of(self._toolchain)
+        return None
 
     def close(self) -> None:
         """Remove the caches of lives without a problem."""

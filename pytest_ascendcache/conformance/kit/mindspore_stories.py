@@ -120,9 +120,14 @@ def named(run: NetworkRun) -> bool:
     return any(each in run.output for each in (WAIT, "HCCL_CONNECT_TIMEOUT"))
 
 
-def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run") -> NetworkRun:
-    """Make one run, and assert that it ends well with the right outputs."""
-    (run,) = ended(network, network.request(wanted))
+def run_once(
+    network: NetworkUnderTest, wanted: Network, which: str = "the run", **request: Any
+) -> NetworkRun:
+    """Make one run, and assert that it ends well with the right outputs.
+
+    ``request`` are further arguments of ``network.request``.
+    """
+    (run,) = ended(network, network.request(wanted, **request))
     right(run, which)
     return run
 

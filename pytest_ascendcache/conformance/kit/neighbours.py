@@ -1,12 +1,19 @@
-"""Pairs of operators that differ in one field. A key without that field confuses them."""
+"""Operators for checks: single ones, pairs that differ in one field, and wide networks.
+
+A key without the field in which a pair differs confuses the two.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.network import Network, Node
+from pytest_ascendcache.operators.singleop import CONSTANT_TYPES
 
 _Shape = tuple[int, ...]
 _ATTRIBUTE_TYPES = {float: "float", int: "int", bool: "bool", str: "string", tuple: "list_int"}
@@ -57,3 +64,37 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
     (operator_of("Neg", (2, 1, 8)), operator_of("Neg", (2, 8))),
 )
 """Each pair differs in one field."""
+
+WIDE = (
+    *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
+    *("ConcatD", "SplitVD", "Bucketize"),
+)
+"""Types whose outputs show a mix-up of kernels, whichever attribute, list or tensor differs."""
+
+
+def wide_network(operators: Sequence[OperatorSpec]) -> Network:
+    """A network of unconnected operators, each with its own input data.
+
+    Operators whose data cannot be written into a network file are left out.
+    """
+    from pytest_ascendcache.operators.semantics import sample_inputs
+
+    tensors: dict[str, TensorDesc] = {}
+    constants: dict[str, tuple[float, ...]] = {}
+    nodes = []
+    for each in operators:
+        if not {tensor.dtype.name for tensor in each.inputs} <= CONSTANT_TYPES:
+            continue
+        inputs = tuple(f"{each.name}_input{number}" for number, _ in enumerate(each.inputs))
+        results = tuple(f"{each.name}_output{number}" for number, _ in enumerate(each.outputs))
+        pairs = zip((*inputs, *results), (*each.inputs, *each.outputs), strict=True)
+        tensors |= {name: replace(tensor, name=name) for name, tensor in pairs}
+        data = sample_inputs(each, seeded(1))
+        constants |= {
+            name: tuple(values.ravel().tolist())
+            for name, tensor, values in zip(inputs, each.inputs, data, strict=True)
+            if not tensor.is_const
+        }
+        nodes.append(Node(each, inputs, results))
+    outputs = tuple(name for node in nodes for name in node.outputs)
+    return Network("wide", tensors, constants, tuple(nodes), outputs)

@@ -109,14 +109,14 @@ class ReleaseConversions:
             )
         return fresh
 
-    def fresh_again(self) -> Conversion:
-        """A second conversion like :meth:`fresh`, which raises for the same reasons."""
+    def fresh_parts_again(self) -> ModelParts:
+        """The parts of a second conversion like :meth:`fresh`; raises for the same reasons."""
         self.fresh()
         stage = _Stage("again", "a second fresh conversion", CacheMode.DISABLE)
         (again,) = self._converted("again", [stage])
         if again.parts is None:
             raise NotDecidable(f"a second run of the release's command {again.result.failure}")
-        return again
+        return again.parts
 
     def new_cache(self) -> list[Conversion]:
         """Conversions into a new cache, from it, and, if the release is forced, under force."""
@@ -150,18 +150,18 @@ class ReleaseConversions:
         if conversion.parts is None:
             how = f"{who} {conversion.result.failure}"
             return [Problem(how, "a model, as the same command makes without a cache")]
-        unlike = differences(conversion.parts, self._fresh_parts)
+        unlike = differences(conversion.parts, self.fresh_parts)
         if unlike:
-            again = self.fresh_again().parts
-            assert again is not None
-            unstable = {each.name for each in differences(again, self._fresh_parts)}
+            again = differences(self.fresh_parts_again(), self.fresh_parts)
+            unstable = {each.name for each in again}
             if shared := [each.name for each in unlike if each.name in unstable]:
                 raise NotDecidable(f"two fresh conversions give different kernels {shared[0]}")
         # Kernels that the model has come first: such a line names the entry they came from.
         return [_problem(each, who) for each in sorted(unlike, key=lambda each: each.found is None)]
 
     @property
-    def _fresh_parts(self) -> ModelParts:
+    def fresh_parts(self) -> ModelParts:
+        """The parts of the model of :meth:`fresh`, which raises for the same reasons."""
         parts = self.fresh().parts
         assert parts is not None
         return parts
@@ -177,8 +177,7 @@ class ReleaseConversions:
     def digests(self) -> dict[str, KernelDigest]:
         """The fresh model's kernels by name, for the manifest."""
         return {
-            name: KernelDigest(name, *fields)
-            for name, fields in self._fresh_parts.by_symbol.items()
+            name: KernelDigest(name, *fields) for name, fields in self.fresh_parts.by_symbol.items()
         }
 
     def outputs(

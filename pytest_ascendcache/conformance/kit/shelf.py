@@ -18,13 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
-from pytest_ascendcache.contract import (
-    AgedEntry,
-    Aging,
-    CacheLimits,
-    CacheMode,
-    expected_aging,
-)
+from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, CacheMode, expected_aging
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,

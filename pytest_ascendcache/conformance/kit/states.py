@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest

@@ -13,11 +13,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf
 from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.release.test_release import (
-    judge,
-    judge_manifest,
-    undecided_on,
-)
+from pytest_ascendcache.conformance.release.test_release import judge, judge_manifest, undecided_on
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import differences
 from pytest_ascendcache.release import (
@@ -110,13 +106,10 @@ def test_model_manifest(conversions: ReleaseConversions, request: pytest.Fixture
     path = conversions.release.manifest
     if path is None:
         pytest.skip("the release names no manifest")
-    fresh = conversions.fresh()
+    conversions.fresh()
 
     def confirm() -> None:
-        again = conversions.fresh_again()
-        assert again.parts is not None
-        assert fresh.parts is not None
-        if unlike := differences(again.parts, fresh.parts):
+        if unlike := differences(conversions.fresh_parts_again(), conversions.fresh_parts):
             raise NotDecidable(f"two fresh conversions give different kernels {unlike[0].name}")
 
     def differing(golden: Manifest) -> list[Problem]:
@@ -127,9 +120,7 @@ def test_model_manifest(conversions: ReleaseConversions, request: pytest.Fixture
 
 @rule("release/model-reproducible")
 def test_two_fresh_conversions(conversions: ReleaseConversions) -> None:
-    first, again = conversions.fresh().parts, conversions.fresh_again().parts
-    assert first is not None
-    assert again is not None
+    first, again = conversions.fresh_parts, conversions.fresh_parts_again()
     readings, name = conversions.cache.evidence.readings, conversions.release.name
     if unlike := differences(again, first):
         readings.append(f"{name}: two fresh conversions differ in {len(unlike)} kernels")

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import differences, operator
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import union

@@ -11,9 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from pytest_ascendcache.caches import Entry, find_canaries
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import residue
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, needs, rule
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run

@@ -9,18 +9,9 @@ import time
 import pytest
 
 from pytest_ascendcache.caches import make_immutable
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.vocabulary import (
-    COMPILED,
-    ENABLE,
-    KEPT,
-    REUSED,
-    REWRITTEN,
-    Outcome,
-    rule,
-)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, REPLACED, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
@@ -53,13 +44,13 @@ def damage_of_every_kind(cache: CacheUnderTest) -> None:
         damage.apply(cache.entry(operator))
     run = cache.attempt(*_ALL, mode=ENABLE)
     assert run.succeeded
-    assert {run[each] for each in _VICTIMS.values()} == {Outcome(COMPILED, REWRITTEN)}
-    assert {run[each] for each in _BESIDE} == {Outcome(REUSED, KEPT)}
+    assert {run[each] for each in _VICTIMS.values()} == {REPLACED}
+    assert {run[each] for each in _BESIDE} == {HIT}
     assert cache.unlike_fresh(run) == {}
     assert cache.problems() == []
     assert residue(cache) == []
     again = cache.compile(*_ALL, mode=ENABLE)
-    assert {again[each] for each in _ALL} == {Outcome(REUSED, KEPT)}
+    assert {again[each] for each in _ALL} == {HIT}
 
 
 def damage_of_what_was_written(cache: CacheUnderTest) -> None:
@@ -74,7 +65,7 @@ def damage_of_what_was_written(cache: CacheUnderTest) -> None:
     assert cache.problems() == []
     cache.trust_marks()
     again = cache.compile(*_ALL, mode=ENABLE)
-    assert {again[each] for each in _ALL} == {Outcome(REUSED, KEPT)}
+    assert {again[each] for each in _ALL} == {HIT}
     assert cache.unlike_fresh(again) == {}
 
 
@@ -89,11 +80,11 @@ def test_a_damaged_entry_heals(
     damage.apply(cache.entry(add))
     run = cache.attempt(add, mode=ENABLE)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[add] == REPLACED
     assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
     assert cache.problems() == []
     assert residue(cache) == [], "what was damaged is still there"
-    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
 @rule("robust/heals-damaged-entry")
@@ -129,7 +120,7 @@ def test_every_damaged_entry_of_a_run_heals(
     run = cache.attempt(*probes, mode=ENABLE)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     for operator in probes:
-        assert run[operator] == Outcome(COMPILED, REWRITTEN)
+        assert run[operator] == REPLACED
     unlike = cache.unlike_fresh(run, None)
     assert unlike == {}, "wrong kernels were delivered"
 
@@ -142,8 +133,8 @@ def test_damage_to_one_entry_leaves_the_others(
     DAMAGES[0].apply(cache.entry(add))
     run = cache.attempt(add, exp, mode=ENABLE)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    assert run[add] == Outcome(COMPILED, REWRITTEN)
-    assert run[exp] == Outcome(REUSED, KEPT)
+    assert run[add] == REPLACED
+    assert run[exp] == HIT
 
 
 @rule("robust/same-key-race")
@@ -164,7 +155,7 @@ def test_many_processes_compile_one_key(
     assert cache.problems() == []
     assert residue(cache) == []
     cache.marks = True
-    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
 @rule("robust/same-key-race")
@@ -201,7 +192,7 @@ def test_a_cache_gives_hits_under_another_root(
     else:
         cache.root.rename(root)
     run = cache.elsewhere(root).compile(add, mode=ENABLE)
-    assert run[add] == Outcome(REUSED, KEPT)
+    assert run[add] == HIT
 
 
 @rule("robust/read-only-cache")

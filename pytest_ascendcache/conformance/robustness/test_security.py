@@ -18,9 +18,8 @@ from pytest_ascendcache.caches import (
     keep_access_times,
     plant_canary,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, MODES, rule
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, MODES, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, other_soc
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES

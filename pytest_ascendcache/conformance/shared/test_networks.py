@@ -14,10 +14,8 @@ import pytest
 from pytest_ascendcache.caches import KERNEL_META
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK, OPERATORS
 from pytest_ascendcache.conformance.kit.mindspore_stories import probes_of, usual
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.nodes import profiles
-from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.shared.views import Mounts, Views, play
+from pytest_ascendcache.conformance.kit.vocabulary import needs, profiles, rule
+from pytest_ascendcache.conformance.shared.fixtures import Mounts, Views, play
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.nodes import NodeProfile

@@ -13,11 +13,9 @@ import pytest
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.conformance.kit.bystanders import holder
 from pytest_ascendcache.conformance.kit.clients import NETWORK, OTHER, standing_client
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.nodes import profiles
 from pytest_ascendcache.conformance.kit.packages import differences, faults_of
-from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.shared.views import Mounts, Views, play
+from pytest_ascendcache.conformance.kit.vocabulary import needs, profiles, rule
+from pytest_ascendcache.conformance.shared.fixtures import Mounts, Views, play
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.faults import Act, Operation

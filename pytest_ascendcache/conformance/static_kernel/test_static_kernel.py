@@ -17,9 +17,8 @@ from pytest_ascendcache.conformance.kit.clients import (
     standing_client,
     trees,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import differences
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
     DOCUMENT,

@@ -20,23 +20,24 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
     OTHER,
-    Gate,
     card,
     gang,
     packages,
+    reached,
     refused,
+    stops_at,
     trees,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
-from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     first_cards,
     local_world_size,
 )
+from pytest_ascendcache.faults import Gate
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     OWN,
@@ -237,17 +238,16 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
     """At the last graph, the second card is stopped while the first compiles, until the first has
     ended or sleeps because it waits for the second."""
     networks = (NETWORK, OTHER)[:graphs]
-    gate = Gate.at(kernels, graphs)
     operators = [each for network in networks for each in network.operators]
-    marked = kernels.stand_in(*operators, before=gate.waits, marked=True)
-    with meeting_place(2) as place:
+    with Gate(kernels.directory("meet") / "gate") as gate, meeting_place(2) as place:
+        marked = kernels.stand_in(*operators, before=stops_at(gate, call=graphs), marked=True)
         requests = gang(kernels, [networks] * 2, place.port, ["2"] * 2, marked.path)
         with kernels.started(*(each.request for each in requests)) as processes:
             first, second = (each.running for each in processes)
-            gate.reached()
+            reached(gate)
             ends_or_sleeps(second, SETTLED, UNSETTLED)
             with _stopped(second):
-                gate.open()
+                gate.release()
                 ends_or_sleeps(first, SETTLED, UNSETTLED)
             runs = _ended(kernels, requests, processes)
     _all_ran_installed_kernels(runs)

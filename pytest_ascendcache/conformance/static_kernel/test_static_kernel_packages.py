@@ -16,7 +16,6 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     on_a_terminal,
     with_small_files,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
     differences,
@@ -25,7 +24,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     operator,
     reader,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm

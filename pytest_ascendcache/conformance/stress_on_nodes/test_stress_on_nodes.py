@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.conformance.kit.nodes import profiles
-from pytest_ascendcache.conformance.kit.ranks_at_random import judge
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import profiles, rule
+from pytest_ascendcache.conformance.stress.test_stress import judge
 from pytest_ascendcache.nodes import NodeProfile, NotShown
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.stress import Campaign

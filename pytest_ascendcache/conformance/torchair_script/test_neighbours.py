@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.conformance.kit.scripts import served
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.torchair_script.fixtures import served
 from pytest_ascendcache.observation.script import ScriptUnderTest
 
 _MANY = 16

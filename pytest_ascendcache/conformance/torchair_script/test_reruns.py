@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_ascendcache.conformance.kit.scripts import folders, keys_asked, keys_of, served
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.torchair_script.fixtures import (
+    folders,
+    keys_asked,
+    keys_of,
+    served,
+)
 from pytest_ascendcache.observation.script import ScriptUnderTest, WatchedRun
 from pytest_ascendcache.toolchains.torchair import Card
 
@@ -18,8 +23,7 @@ def test_another_run_in_the_same_directory(script: ScriptUnderTest) -> None:
     """For each shape, the run either compiles or uses a kept package, but does not do both. What it
     compiles is what runs."""
     work = script.directory("work")
-    before = script.attempt(1, work=work)
-    served(before)
+    before = served(script.attempt(1, work=work))
     known = folders(work)
     run = script.attempt(1, work=work)
     assert run.ended.succeeded, f"the second run {run.ended.ending}"
@@ -54,8 +58,7 @@ def test_other_cards_in_the_same_directory(script: ScriptUnderTest) -> None:
 def test_a_damaged_package_that_was_kept_is_made_anew(script: ScriptUnderTest) -> None:
     """The next run in that directory compiles anew, or ends with an error."""
     work = script.directory("work")
-    before = script.attempt(1, work=work)
-    served(before)
+    before = served(script.attempt(1, work=work))
     for path in before.compiler.made.values():
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     known = folders(work)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.scripts import (
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.torchair_script.fixtures import (
     asked_again,
     compiled,
     compiles,
@@ -23,7 +24,6 @@ from pytest_ascendcache.conformance.kit.scripts import (
     reads_after,
     served,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.static_kernel import LOCAL_WORLD_SIZE, PACKAGE_NAME
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.script import ScriptUnderTest
@@ -33,8 +33,7 @@ from pytest_ascendcache.toolchains.torchair import Card
 
 @rule("static-kernel/output-tree")
 def test_what_one_card_leaves(script: ScriptUnderTest) -> None:
-    run = script.run()
-    compiled(run)
+    run = compiled(script.run())
     compile_folders = folders(run.work)
     assert compile_folders, "there is no folder of a compile where the document has it"
     for folder in compile_folders:
@@ -50,8 +49,7 @@ def test_what_one_card_leaves(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/package-names")
 def test_names_of_packages(script: ScriptUnderTest) -> None:
-    run = script.run()
-    compiled(run)
+    run = compiled(script.run())
     packages = run.work.rglob("*.run")
     assert [path.name for path in packages if not PACKAGE_NAME.fullmatch(path.name)] == []
 
@@ -60,8 +58,7 @@ def test_names_of_packages(script: ScriptUnderTest) -> None:
 def test_every_target_operator_has_a_kernel(script: ScriptUnderTest) -> None:
     """The index after the last install has the keys of all operators dumped for any compile, since
     packages stay installed as long as the process runs."""
-    run = script.run()
-    served(run)
+    run = served(script.run())
     wanted = set().union(*(keys_of(folder) for folder in folders(run.work)))
     missing = sorted(key for _, key in wanted - run.compiler.keys())
     assert missing == [], f"{len(missing)} of {len(wanted)} operators have no kernel installed"
@@ -70,8 +67,7 @@ def test_every_target_operator_has_a_kernel(script: ScriptUnderTest) -> None:
 @rule("static-kernel/one-binary-per-shape")
 def test_no_operator_is_compiled_twice(script: ScriptUnderTest) -> None:
     """op_compiler is not called again for operators that the process has installed."""
-    run = script.run()
-    served(run)
+    run = served(script.run())
     twice = asked_again(run)
     assert twice == set(), f"{len(twice)} operators were compiled although their kernels were there"
 
@@ -79,8 +75,7 @@ def test_no_operator_is_compiled_twice(script: ScriptUnderTest) -> None:
 @rule("static-kernel/result-correct")
 def test_every_package_that_was_installed_is_reselected(script: ScriptUnderTest) -> None:
     """After each install the index is read, before the next install and before the uninstall."""
-    run = script.run()
-    served(run)
+    run = served(script.run())
     events = run.compiler.events
     unread = [
         before.package
@@ -92,8 +87,7 @@ def test_every_package_that_was_installed_is_reselected(script: ScriptUnderTest)
 
 @rule("static-kernel/uninstalled-at-exit")
 def test_nothing_stays_installed(script: ScriptUnderTest) -> None:
-    run = script.run()
-    served(run)
+    run = served(script.run())
     assert sorted(run.left) == [], "packages outlive the script that installed them"
     failed = [each for each in run.compiler.events if each.what == "removed" and each.how != "0"]
     assert failed == [], "an uninstall fails"
@@ -118,8 +112,7 @@ def test_a_failure_is_told(script: ScriptUnderTest, wrong: Provocation) -> None:
 
     The script may go on without static kernels, but must not do so silently.
     """
-    well = script.run()
-    served(well)
+    well = served(script.run())
     run = script.attempt(1, wrong)
     if not run.ended.succeeded:
         return
@@ -179,8 +172,7 @@ def _signalled(moment: str, name: str) -> Provocation:
 @pytest.mark.parametrize("moment", KILLS)
 @pytest.mark.parametrize("name", ["TERM", "INT"])
 def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> None:
-    well = script.run()
-    served(well)
+    well = served(script.run())
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     (code,) = run.ended.returncodes
     assert code is not None, f"after SIG{name} it hangs"
@@ -192,8 +184,7 @@ def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> No
 @rule("static-kernel/ends-when-told")
 @pytest.mark.parametrize("name", ["TERM", "INT"])
 def test_a_signal_ends_it_while_op_compiler_hangs(script: ScriptUnderTest, name: str) -> None:
-    well = script.run()
-    served(well)
+    well = served(script.run())
     pipe = script.directory("hang") / "pipe"
     hangs = f"mkfifo {pipe}; kill -{name} $PPID; read forever < {pipe}"
     patience = LEAST_TO_END + 5 * well.ended.seconds
@@ -214,8 +205,7 @@ def test_a_signal_leaves_nothing_installed(script: ScriptUnderTest, moment: str,
 
 @rule("static-kernel/uninstalled-at-exit")
 def test_one_uninstall_that_fails_keeps_no_other_from_going(script: ScriptUnderTest) -> None:
-    well = script.run()
-    served(well)
+    well = served(script.run())
     if len(set(well.compiler.installed)) < 2:
         raise NotDecidable("the script installs one package alone: it has to meet a second shape")
     first = '[ "$(grep -c "^remove " "$notes/events")" -gt 1 ] || exit 1'
@@ -246,8 +236,7 @@ LONGEST_WAIT = 300.0
 @rule("static-kernel/first-card")
 def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
     cards = script.toolchain.cards
-    run = script.run(cards)
-    served(run)
+    run = served(script.run(cards))
     callers = sorted(set(run.compiler.callers))
     assert len(callers) == 1, f"{len(callers)} of {cards} cards call op_compiler: {callers}"
     assert callers[0] == "0" or not callers[0].isdigit(), f"card {callers[0]} calls op_compiler"
@@ -266,8 +255,7 @@ def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) ->
     served(script.run(cards))
     notes = script.directory("opened")
     watched = [Card(str(cards), opened=notes / str(rank)) for rank in range(cards)]
-    run = script.attempt(watched)
-    served(run)
+    run = served(script.attempt(watched))
     moments = run.compiler.moments
     unread = [
         rank

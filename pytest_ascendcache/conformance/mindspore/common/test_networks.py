@@ -119,8 +119,7 @@ def test_what_is_changed_is_compiled(network: NetworkUnderTest, change: str) -> 
     before = probes_of(network)
     after = CHANGES[change](before)
     network.warm(probe_network(*before))
-    (run,) = ended(network, network.request(probe_network(*after)))
-    right(run)
+    run = run_once(network, probe_network(*after))
     differ = {each.node_name for each in after if each not in before}
     for name in sorted(differ - run.compiled):  # it ran the impostor of another operator
         network.evidence.saw(Harm.WRONG_RESULT, f"{name} ran what was cached for another operator")
@@ -206,8 +205,7 @@ def test_everything_is_kept_where_the_environment_says(
     network: NetworkUnderTest, place: str
 ) -> None:
     environment = {key: value.format(cache=network.cache) for key, value in PLACES[place].items()}
-    (run,) = ended(network, network.request(usual(network), environment=environment))
-    right(run)
+    run = run_once(network, usual(network), environment=environment)
     kept = network.layout.unit.read_all(Path(network.layout.place(environment, network.work)))
     assert {stem: unit.problems() for stem, unit in kept.items()} == {stem: [] for stem in kept}
     assert kept, f"{run.place} holds nothing"
@@ -234,8 +232,7 @@ def test_what_is_no_directory_costs_no_run(network: NetworkUnderTest, what: str)
 
 @rule("ranks/directory")
 def test_a_rank_keeps_its_own_below_its_number(network: NetworkUnderTest) -> None:
-    (run,) = ended(network, network.request(usual(network), rank=3))
-    right(run)
+    run = run_once(network, usual(network), rank=3)
     kept = [path for path in run.files_written if network.layout.unit.holds(Path(path))]
     assert kept, "nothing is kept"
     elsewhere = [path for path in kept if "/rank_3/" not in path]

@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.mindspore_stories import (
-    GANG_HANGS,
-    is_graph,
-    right,
-    usual,
-)
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.mindspore_stories import GANG_HANGS, is_graph, right, usual
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, launched_gang
 

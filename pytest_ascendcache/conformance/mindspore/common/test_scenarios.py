@@ -14,17 +14,13 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     is_graph,
     last_words,
     needs_kernels,
-    right,
+    run_once,
     usual,
     waited,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.ranks import Phase
-from pytest_ascendcache.observation import (
-    NetworkUnderTest,
-    NotDecidable,
-    probe_network,
-)
+from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable, probe_network
 from pytest_ascendcache.toolchains import Script
 
 CACHE_PATH, ENABLE = "MS_COMPILER_CACHE_PATH", "MS_COMPILER_CACHE_ENABLE"
@@ -35,25 +31,19 @@ def test_inference_does_not_run_what_was_trained(network: NetworkUnderTest) -> N
     """Dropout changes its input only in training. The script does not say whether it trains."""
     network.needs_reuse()
     script = Script(dropout=True)
-    trained, inferred = (
-        network.request(ONE, phase=phase, script=script)
-        for phase in (Phase.TRAINING, Phase.INFERENCE)
-    )
-    (run,) = ended(network, trained)
+    (run,) = ended(network, network.request(ONE, phase=Phase.TRAINING, script=script))
     if run.returncode != 0:
         raise NotDecidable(f"training {run.result.ending}: {last_words(run)}")
     if not network.kernels() and is_graph(network):
         raise NotDecidable("training keeps nothing")
-    (run,) = ended(network, inferred)
-    right(run, "inference after training")
+    run_once(network, ONE, "inference after training", phase=Phase.INFERENCE, script=script)
 
 
 @rule("incremental/compiles-changed-only")
 def test_another_jit_level_is_compiled(network: NetworkUnderTest) -> None:
     def run_at(level: str) -> frozenset[str]:
-        (run,) = ended(network, network.request(ONE, script=Script(jit_level=level)))
-        right(run, f"the run with jit_level {level}")
-        return run.compiled
+        which, script = f"the run with jit_level {level}", Script(jit_level=level)
+        return run_once(network, ONE, which, script=script).compiled
 
     if not is_graph(network):
         pytest.skip(f"{network.toolchain.name}: a kernel is the same at every jit_level")
@@ -70,8 +60,7 @@ def test_both_caches_at_once_compile_nothing_again(network: NetworkUnderTest) ->
     needs_kernels(network)
     both = {ENABLE: "1"}
     for which in ("the first", "the second"):
-        (run,) = ended(network, network.request(usual(network), environment=both))
-        right(run, f"{which} run with both caches")
+        run = run_once(network, usual(network), f"{which} run with both caches", environment=both)
     assert not run.stored, f"the second run compiles again: {', '.join(sorted(run.stored))}"
 
 
@@ -82,8 +71,7 @@ def test_a_directory_that_is_named_late_is_not_ignored_in_part(network: NetworkU
     second = network.site / "second"
     first, last = probe_network(LEAKY[0], name="first"), probe_network(LEAKY[1], name="last")
     script = Script(before=(first,), later=((CACHE_PATH, str(second)),))
-    (run,) = ended(network, network.request(last, script=script))
-    right(run, "the second network")
+    run = run_once(network, last, "the second network", script=script)
     kept = [path for path in run.files_written if network.layout.unit.holds(Path(path))]
     whole = [path for path in kept if path.endswith(network.layout.unit.suffixes[-1])]
     assert len(whole) == 2, f"of two networks {len(whole)} are kept: {', '.join(sorted(whole))}"
@@ -95,9 +83,8 @@ def test_an_odd_switch_is_taken_or_named(network: NetworkUnderTest, value: str) 
     """The documents define 0 and 1. Other values turn the cache on, or the run says why not."""
     if not is_graph(network):
         pytest.skip(f"{network.toolchain.name}: is switched by no variable")
-    request = network.request(ONE, environment={ENABLE: value}, script=Script(fresh=True))
-    (run,) = ended(network, request)
-    right(run, f"the run with {ENABLE}={value!r}")
+    which = f"the run with {ENABLE}={value!r}"
+    run = run_once(network, ONE, which, environment={ENABLE: value}, script=Script(fresh=True))
     assert network.kernels() or ENABLE in run.output, f"{ENABLE}={value!r}: silently off"
 
 
@@ -135,8 +122,7 @@ def test_a_process_from_nothing_and_a_forked_one_share(network: NetworkUnderTest
     for fresh in (True, False):
         network.cache = network.site / f"cache-{fresh}"
         for again in (fresh, not fresh):
-            (run,) = ended(network, network.request(usual(network), script=Script(fresh=again)))
-            right(run)
+            run = run_once(network, usual(network), script=Script(fresh=again))
             if again is fresh:
                 network.mark()
         assert run.compiled == frozenset(), "operators were compiled again"

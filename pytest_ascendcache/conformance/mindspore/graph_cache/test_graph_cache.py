@@ -70,8 +70,7 @@ def test_both_files_empty_heal(network: NetworkUnderTest) -> None:
 @rule("security/verify-before-load")
 def test_a_network_that_was_edited_is_not_run(network: NetworkUnderTest) -> None:
     network.warm(ONE)
-    (run,) = ended(network, network.request(ONE))
-    right(run)
+    run = run_once(network, ONE)
     assert run.reused == frozenset(), "an edited network was run: nothing has its digest"
 
 
@@ -81,9 +80,8 @@ def test_networks_of_one_process_are_told_apart(network: NetworkUnderTest) -> No
     first = probe_network(LEAKY[0], name="first_network")
     second = probe_network(Probe("Square"), name="second_network")
     for before, last in ((first, second), (second, first)):
-        request = network.request(last, script=Script(before=(before,)))
-        (run,) = ended(network, request)
-        right(run, f"the run with {last.name} last")
+        script = Script(before=(before,))
+        run_once(network, last, f"the run with {last.name} last", script=script)
 
 
 STYLES = {
@@ -100,10 +98,8 @@ def test_changed_code_is_compiled(network: NetworkUnderTest, style: str) -> None
     before = probe_network(leaky(SLOPES[0], "first"))
     after = probe_network(Probe("Tanh", name="first"))
     script = STYLES[style]
-    (cold,) = ended(network, network.request(before, script=script))
-    right(cold)
-    (run,) = ended(network, network.request(after, script=script))
-    right(run, "the run with changed code")
+    run_once(network, before, script=script)
+    run_once(network, after, "the run with changed code", script=script)
 
 
 @rule("incremental/reuses")
@@ -111,8 +107,7 @@ def test_changed_code_is_compiled(network: NetworkUnderTest, style: str) -> None
 def test_unchanged_code_is_reused(network: NetworkUnderTest, style: str) -> None:
     script = STYLES[style]
     for expected in (ONE.operators[0].name, None):
-        (run,) = ended(network, network.request(ONE, script=script))
-        right(run)
+        run = run_once(network, ONE, script=script)
         assert run.compiled == (frozenset([expected]) if expected else frozenset())
         if expected:
             network.mark()

@@ -17,10 +17,8 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     KERNELS,
     LEAKY,
     ONE,
-    ended,
     held_linker,
     recovers,
-    right,
     run_once,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
@@ -78,8 +76,7 @@ def test_an_info_that_describes_something_else_is_not_reused(
     _INFOS[how](path)
     if path.exists() and path.read_bytes() == before:
         raise NotDecidable(".info has nothing that could be changed")
-    (run,) = ended(network, network.request(ONE))
-    right(run)
+    run = run_once(network, ONE)
     assert run.compiled == {FIRST}, "the kernel was reused"
 
 
@@ -143,8 +140,7 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
     if how == "library-behind-a-link":
         kernel.object_path.rename(network.site / "elsewhere.so")
         kernel.object_path.symlink_to(network.site / "elsewhere.so")
-    (run,) = ended(network, network.request(ONE))
-    right(run)
+    run = run_once(network, ONE)
     assert run.reused == frozenset(), "a library with another digest was run"
 
 

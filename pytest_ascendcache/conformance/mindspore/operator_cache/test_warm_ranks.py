@@ -16,8 +16,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     named,
     right,
 )
-from pytest_ascendcache.conformance.kit.needs import needs
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest, launched_gang
 from pytest_ascendcache.toolchains import Script
