@@ -56,11 +56,9 @@ class AkgKernel(CachedUnit):
     def put_object(self, data: bytes, symbol: str) -> None:
         """Replace the kernel by another one: linked as MindSpore links it, digests corrected.
 
-        ``symbol`` is the kernel's name in the object ``data``. File times stay the same.
-
-        Raises:
-            ValueError: if this kernel is not valid, ``data`` has no such symbol, or there is no
-                ``g++`` to link it with.
+        ``symbol`` is the kernel's name in the object ``data``. File times stay the same. Raises
+        ``ValueError`` if this kernel is not valid, ``data`` has no such symbol, or there is no
+        ``g++`` to link it with.
         """
         changed = self.renamed(data, symbol)
         library = _linked(changed)

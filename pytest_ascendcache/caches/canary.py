@@ -42,8 +42,7 @@ class Canary:
 def plant_canary(entry: Entry) -> Canary:
     """Mark a valid entry. File times and modes stay the same, except the change time.
 
-    Raises:
-        ValueError: if the entry is not valid, because then a mark would prove nothing.
+    Raises ``ValueError`` if the entry is not valid, because then a mark would prove nothing.
     """
     problems = entry.problems()
     if problems or entry.object is None:

@@ -94,8 +94,7 @@ def _read(read: Callable[[int, int], bytes | memoryview], available: int) -> _El
 def object_size(data: bytes | memoryview) -> int:
     """The size in bytes of the object at the start of ``data``, all its sections included.
 
-    Raises:
-        ElfError: if ``data`` does not begin with a complete object.
+    Raises ``ElfError`` if ``data`` does not begin with a complete object.
     """
     return _parse(data).size
 
@@ -104,10 +103,7 @@ def object_extent(read: Callable[[int, int], bytes], available: int) -> int:
     """Like :func:`object_size`, for an object of which only parts are in memory.
 
     ``read(offset, size)`` returns bytes of the object; at most ``available`` bytes exist. Only the
-    header and the section table are read.
-
-    Raises:
-        ElfError: if no complete object begins there.
+    header and the section table are read. Raises ``ElfError`` if no complete object begins there.
     """
     return _read(read, available).size
 
@@ -115,10 +111,8 @@ def object_extent(read: Callable[[int, int], bytes], available: int) -> int:
 def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:
     """Name, type, flags and content of every section, in order.
 
-    The content is empty for a section that has none in the file.
-
-    Raises:
-        ElfError: if ``data`` is not a complete object.
+    The content is empty for a section that has none in the file. Raises ``ElfError`` if ``data`` is
+    not a complete object.
     """
     elf = _parse(data)
     texts = _content(data, elf.sections[elf.header.names_index])
@@ -131,8 +125,7 @@ def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:
 def functions(data: bytes) -> tuple[str, ...]:
     """The sorted names of the functions that an object exports.
 
-    Raises:
-        ElfError: if ``data`` is not a complete object.
+    Raises ``ElfError`` if ``data`` is not a complete object.
     """
     symbols = _symbols(data, _parse(data))
     names = {name.decode("utf-8", "replace") for _, _, name, exported in symbols if exported}
@@ -156,8 +149,7 @@ def embedded_objects(data: bytes) -> Iterator[bytes]:
 def add_note(data: bytes, section: str, owner: str, description: bytes) -> bytes:
     """Append a note section that is not loaded; loaders and linkers ignore it.
 
-    Raises:
-        ElfError: if ``data`` is not a complete object.
+    Raises ``ElfError`` if ``data`` is not a complete object.
     """
     elf = _parse(data)
     names = _content(data, elf.sections[elf.header.names_index])
@@ -187,8 +179,7 @@ def add_note(data: bytes, section: str, owner: str, description: bytes) -> bytes
 def rename_symbol(data: bytes, old: str, new: str) -> bytes:
     """Rename a symbol. The new name may have any length; everything else stays the same.
 
-    Raises:
-        ElfError: if ``data`` is not a complete object or has no such symbol.
+    Raises ``ElfError`` if ``data`` is not a complete object or has no such symbol.
     """
     elf = _parse(data)
     symbols = _symbols(data, elf)

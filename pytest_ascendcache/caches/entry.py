@@ -113,8 +113,7 @@ class CachedUnit:
     def renamed(self, data: bytes, symbol: str) -> bytes:
         """The object ``data`` with its kernel ``symbol`` renamed to this unit's kernel.
 
-        Raises:
-            ValueError: if this unit is not valid, or ``data`` has no such symbol.
+        Raises ``ValueError`` if this unit is not valid, or ``data`` has no such symbol.
         """
         if problems := self.problems():
             raise ValueError(f"{self.stem} is not a valid kernel: {'; '.join(problems)}")
@@ -152,10 +151,8 @@ class Entry(CachedUnit):
     def put_object(self, data: bytes, symbol: str) -> None:
         """Replace the kernel by that of another operator, with digest and kernel name corrected.
 
-        ``symbol`` is the kernel's name in ``data``. File times stay the same.
-
-        Raises:
-            ValueError: if this entry is not valid, or ``data`` has no such symbol.
+        ``symbol`` is the kernel's name in ``data``. File times stay the same. Raises ``ValueError``
+        if this entry is not valid, or ``data`` has no such symbol.
         """
         self.write_object(self.renamed(data, symbol))
 

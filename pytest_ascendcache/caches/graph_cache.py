@@ -56,8 +56,7 @@ class CachedGraph(CachedUnit):
     def replace_constants(self, known: Iterable[float], new: float) -> None:
         """Replace the ``known`` float32 constants of the network by ``new``. File times stay.
 
-        Raises:
-            ValueError: if the network has none of them.
+        Raises ``ValueError`` if the network has none of them.
         """
         data = changed = self.object_path.read_bytes()
         for constant in known:

@@ -170,10 +170,8 @@ def _digest(path: str, info: os.stat_result) -> tuple[str, bytes]:
 def read_quietly(path: str | Path, skip_holes: bool = False) -> Iterator[bytes]:
     """Read a file in chunks, without updating its access time where the kernel allows that.
 
-    ``skip_holes`` skips the holes of a sparse file.
-
-    Raises:
-        OSError: if the path is not a readable regular file. Opening a FIFO does not block.
+    ``skip_holes`` skips the holes of a sparse file. Raises ``OSError`` if the path is not a
+    readable regular file. Opening a FIFO does not block.
     """
     how = os.O_RDONLY | os.O_NONBLOCK
     try:

@@ -29,8 +29,7 @@ class TornIndex(Exception):
 def entries_of(data: bytes) -> dict[Key, Mapping[str, Any]]:
     """The entries of one index file, by operator type and simplified key.
 
-    Raises:
-        ValueError: if it is not a valid index.
+    Raises ``ValueError`` if it is not a valid index.
     """
     try:
         return {
@@ -70,8 +69,7 @@ class InstalledKernels:
     def index(self, chip: str = "*") -> dict[Key, Mapping[str, Any]]:
         """The entries of the shared index of one chip, or of every chip; empty without an index.
 
-        Raises:
-            TornIndex: if an index file is not valid.
+        Raises ``TornIndex`` if an index file is not valid.
         """
         entries: dict[Key, Mapping[str, Any]] = {}
         for path in self._indexes(chip):
@@ -86,10 +84,7 @@ class InstalledKernels:
     def value_depends(self) -> dict[str, frozenset[int]]:
         """The positions of the inputs whose values are part of the key, by operator type.
 
-        Every chip's index is read.
-
-        Raises:
-            ValueError: if an index file is not JSON.
+        Every chip's index is read. Raises ``ValueError`` if an index file is not JSON.
         """
         found: dict[str, frozenset[int]] = {}
         for path in self._indexes("*"):
@@ -119,10 +114,8 @@ class InstalledKernels:
     def put_object(self, entry: Mapping[str, Any], data: bytes, symbol: str) -> None:
         """Replace the kernel of an index entry by another one, with the digest corrected.
 
-        ``symbol`` is the kernel's name in ``data``.
-
-        Raises:
-            ValueError: if ``data`` has no such symbol.
+        ``symbol`` is the kernel's name in ``data``. Raises ``ValueError`` if ``data`` has no such
+        symbol.
         """
         path = self.kernel(entry)
         changed = rename_symbol(data, symbol, str(entry["binDesc"]["kernelName"]))

@@ -76,11 +76,7 @@ class Model:
         }
 
     def row(self, levels: Mapping[str, str]) -> Row:
-        """The row with these levels.
-
-        Raises:
-            ValueError: a factor does not have its level.
-        """
+        """The row with these levels. Raises ``ValueError`` if a factor does not have its level."""
         return tuple(factor.levels.index(levels[factor.name]) for factor in self.factors)
 
     def allows(self, row: Row) -> bool:

@@ -49,8 +49,7 @@ class Advice(str, Enum):
 def changes(before: Edition, after: Edition) -> list[Change]:
     """The rules that differ between two editions, in the order of the rule files.
 
-    Raises:
-        ValueError: if the editions are of different products.
+    Raises ``ValueError`` if the editions are of different products.
     """
     if before.product != after.product:
         raise ValueError(f"{before} and {after} are editions of two products.")

@@ -169,8 +169,7 @@ def builtin_lists() -> list[str]:
 def load_deviations(name: str) -> tuple[Deviation, ...]:
     """Load a list, given by the name of a built-in one or by the path of a file.
 
-    Raises:
-        DeviationFileError: if the list does not exist or is invalid.
+    Raises ``DeviationFileError`` if the list does not exist or is invalid.
     """
     builtin = name in builtin_lists()
     path = _LISTS / f"{name}.toml" if builtin else Path(name)
@@ -191,8 +190,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
 def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, ...]:
     """Check the TOML content of the list ``name``. Returns its entries.
 
-    Raises:
-        DeviationFileError: if it is invalid, naming the list and the entry.
+    Raises ``DeviationFileError`` if it is invalid, naming the list and the entry.
     """
     unknown = sorted(set(content) - {"deviation"})
     if unknown:

@@ -155,8 +155,7 @@ def version_key(text: str) -> tuple[int, ...] | None:
 def editions() -> tuple[Edition, ...]:
     """All editions, product by product, oldest first.
 
-    Raises:
-        EditionFileError: if a field is invalid or the editions are out of order.
+    Raises ``EditionFileError`` if a field is invalid or the editions are out of order.
     """
     content = tomllib.loads(_text("editions.toml"))
     made: list[Edition] = []
@@ -180,8 +179,7 @@ def default(product: str = CANN) -> Edition:
 def named(name: str) -> Edition:
     """The edition of this name, as ``--ascend-edition`` accepts it.
 
-    Raises:
-        NoEditionError: if there is none.
+    Raises ``NoEditionError`` if there is none.
     """
     for each in editions():
         if each.name.casefold() == name.casefold():
@@ -253,11 +251,7 @@ def foreign_names(edition: Edition) -> dict[str, tuple[Edition, str]]:
 
 @lru_cache(maxsize=1)
 def pages() -> tuple[Page, ...]:
-    """All pages that were read.
-
-    Raises:
-        EditionFileError: if a field is missing or unknown.
-    """
+    """All pages that were read. Raises ``EditionFileError`` if a field is missing or unknown."""
     content = tomllib.loads(_text("pages.toml"))
     try:
         return tuple(Page(**each) for each in content["page"])

@@ -60,8 +60,7 @@ class ImplModeTables:
     def read(cls, texts: Mapping[str, str]) -> ImplModeTables:
         """Parse an installation's tables, given by file name without suffix.
 
-        Raises:
-            KeyError: if a table is missing.
+        Raises ``KeyError`` if a table is missing.
         """
         offered = ModeTable.read(texts[OFFERED_TABLE]).by_type
         return cls(

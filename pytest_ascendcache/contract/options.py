@@ -61,8 +61,7 @@ class PrecisionFile:
     def but(self, operator_type: str, mode: str) -> PrecisionFile:
         """The same file with another mode for one operator type.
 
-        Raises:
-            ValueError: if it has no line for the type.
+        Raises ``ValueError`` if it has no line for the type.
         """
         lines = self.content.splitlines(keepends=True)
         for number, line in enumerate(lines):

@@ -145,10 +145,8 @@ _OTHER_FIELDS = {"id", "level", "statement", "section"}
 def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
     """All rules by id, in the order of the files, in these editions of the documents.
 
-    Other products are judged by their default edition.
-
-    Raises:
-        RuleFileError: for a missing or unknown field, or a duplicate id.
+    Other products are judged by their default edition. Raises ``RuleFileError`` for a missing or
+    unknown field, or a duplicate id.
     """
     editions = {product: default(product) for product in DEFAULT_NAMES}
     editions |= {each.product: each for each in judged_by}
@@ -174,10 +172,8 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
     """The rules for a toolchain's cache, given by name, in these editions of the documents.
 
     A cache with its own documents is judged by those: a file below ``other_caches/`` sets the
-    level, statement and source that rules then have.
-
-    Raises:
-        RuleFileError: if such a file is invalid.
+    level, statement and source that rules then have. Raises ``RuleFileError`` if such a file is
+    invalid.
     """
     rules = dict(load_rules(*judged_by))
     for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):

@@ -52,8 +52,7 @@ class KeyReading:
 def read_key(key: str) -> KeyReading:
     """Parse a key.
 
-    Raises:
-        ValueError: if the text is not a simplified key, naming the wrong part.
+    Raises ``ValueError`` if the text is not a simplified key, naming the wrong part.
     """
     kind, _, rest = key.partition("/")
     head, *parts = rest.split("/")

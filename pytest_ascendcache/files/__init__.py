@@ -39,9 +39,8 @@ _SHOWN_NAME = 40
 def read_input(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file of at most ``most`` bytes. Links are followed.
 
-    Raises:
-        OSError: if it cannot be read, is not a regular file (a FIFO or a device may never end), or
-            is too large. ``strerror`` is the reason.
+    Raises ``OSError`` if it cannot be read, is not a regular file (a FIFO or a device may never
+    end), or is too large. ``strerror`` is the reason.
     """
     _check_input(path, path.stat(), most)  # even opening a device may have an effect
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -56,9 +55,8 @@ def read_input(path: Path, most: int = MOST_BYTES) -> bytes:
 def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
     """The text of a file with line ends as ``\\n``, read by :func:`read_input`.
 
-    Raises:
-        OSError: see :func:`read_input`.
-        UnicodeDecodeError: if the content is not text in the encoding.
+    Raises ``OSError`` like :func:`read_input`, and ``UnicodeDecodeError`` if the content is not
+    text in the encoding.
     """
     text = read_input(path).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -80,10 +78,8 @@ def _too_large(path: Path, most: int) -> OSError:
 def write_output(path: Path, content: str | bytes) -> None:
     """Write a file.
 
-    Surrogates, from file names that are not valid text, are written as backslash escapes.
-
-    Raises:
-        OSError: if it cannot be written; then an existing file is unchanged.
+    Surrogates, from file names that are not valid text, are written as backslash escapes. Raises
+    ``OSError`` if it cannot be written; then an existing file is unchanged.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     with open_output(path) as file:
@@ -94,8 +90,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 def open_output(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write it in parts. After an exception an existing file is unchanged.
 
-    Raises:
-        OSError: if it cannot be written.
+    Raises ``OSError`` if it cannot be written.
     """
     if is_stream(path):
         with _open_stream(path) as file:
@@ -119,8 +114,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def open_log(path: Path) -> BinaryIO:
     """Open a file that grows during a run. It replaces an existing file.
 
-    Raises:
-        OSError: if it cannot be written; then an existing file is unchanged.
+    Raises ``OSError`` if it cannot be written; then an existing file is unchanged.
     """
     if is_stream(path):
         return _open_stream(path)
@@ -143,8 +137,7 @@ def open_log(path: Path) -> BinaryIO:
 def append_output(path: Path, text: str) -> None:
     """Append to a file that other processes write too.
 
-    Raises:
-        OSError: if it cannot be written.
+    Raises ``OSError`` if it cannot be written.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
@@ -161,8 +154,7 @@ def _beside(place: Path) -> tuple[Path, int]:
 def check_output(path: Path) -> None:
     """Check before a long run that a file can be written at its end.
 
-    Raises:
-        OSError: if it cannot; ``strerror`` is the reason, and what to name instead.
+    Raises ``OSError`` if it cannot; ``strerror`` is the reason, and what to name instead.
     """
     if (descriptor := _descriptor(path)) is not None:
         os.fstat(descriptor)

@@ -42,8 +42,7 @@ def preferred_language(environment: Mapping[str, str]) -> Language:
 def texts() -> Mapping[str, Mapping[str, str]]:
     """All fixed texts by key, and then by language.
 
-    Raises:
-        ValueError: if two files define the same key.
+    Raises ``ValueError`` if two files define the same key.
     """
     return _merged(sorted((_HERE / "texts").glob("*.toml")), "a text")
 
@@ -57,10 +56,8 @@ def text(key: str, language: Language, /, **values: object) -> str:
 def templates() -> Mapping[str, str]:
     """Chinese sentences by English ones. ``{}`` stands for a part that differs from case to case.
 
-    A Chinese sentence with these parts in another order numbers them: ``{1} {0}``.
-
-    Raises:
-        ValueError: if two files translate the same sentence.
+    A Chinese sentence with these parts in another order numbers them: ``{1} {0}``. Raises
+    ``ValueError`` if two files translate the same sentence.
     """
     paths = sorted((_HERE / "sentences").glob("*.toml"), key=lambda path: path != _FRAMES)
     return _merged(paths, "a translation")

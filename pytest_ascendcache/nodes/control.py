@@ -29,10 +29,8 @@ class NotShown(Exception):
 def show(profile: NodeProfile, roots: Sequence[Path], again: Callable[[], None]) -> None:
     """Check that the mounts ``roots`` of one directory, one per node, behave as the profile says.
 
-    ``again`` unmounts and mounts again. The files that this creates are removed.
-
-    Raises:
-        NotShown: naming what does not behave as promised.
+    ``again`` unmounts and mounts again. The files that this creates are removed. Raises
+    ``NotShown`` naming what does not behave as promised.
     """
     if profile is NodeProfile.LOCAL:
         return

@@ -40,10 +40,8 @@ class Unavailable(Exception):
 def enter() -> None:
     """Move this process, and all it starts from now on, into a mount namespace of its own.
 
-    Later calls do nothing. Mounts that are made outside still appear in the namespace.
-
-    Raises:
-        Unavailable: if the machine does not allow it.
+    Later calls do nothing. Mounts that are made outside still appear in the namespace. Raises
+    ``Unavailable`` if the machine does not allow it.
     """
     if _state["entered"]:
         return
@@ -70,10 +68,7 @@ class Mount:
     """A mount of ``backing`` at the empty directory ``point``.
 
     ``control`` is the directory in which the daemon of a refusing file system looks for requests,
-    see ``refusing.py``.
-
-    Raises:
-        Unavailable: if it cannot be mounted on this machine.
+    see ``refusing.py``. Raises ``Unavailable`` if it cannot be mounted on this machine.
     """
 
     def __init__(self, profile: NodeProfile, backing: Path, point: Path, control: Path) -> None:
@@ -142,8 +137,7 @@ def lacking() -> str:
 def _command(profile: NodeProfile, backing: Path, point: Path, control: Path) -> list[str]:
     """The command that mounts as the profile says. Its process ends when it is unmounted.
 
-    Raises:
-        Unavailable: if the machine lacks a device or program that it needs.
+    Raises ``Unavailable`` if the machine lacks a device or program that it needs.
     """
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
         raise Unavailable(f"{_DEVICE} is missing or closed to this user: no FUSE on this machine")

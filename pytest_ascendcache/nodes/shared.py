@@ -34,8 +34,7 @@ class Nodes:
     def directory(self) -> tuple[Path, tuple[Path, ...]]:
         """Create an empty shared directory. Returns its path in ``backing`` and on each node.
 
-        Raises:
-            NotShown: if a node has lost its mount since the control.
+        Raises ``NotShown`` if a node has lost its mount since the control.
         """
         for mount in self.mounts:
             if not mount.is_there:
@@ -50,8 +49,7 @@ class Nodes:
     def later(self) -> None:
         """Make all nodes forget cached lookups, as if some time had passed.
 
-        Raises:
-            NotShown: if a real mount does not show a file that another one shows.
+        Raises ``NotShown`` if a real mount does not show a file that another one shows.
         """
         for mount in self.mounts:
             if self.profile.early_names_stay:
@@ -78,8 +76,7 @@ class Nodes:
     def show(self) -> None:
         """Run the positive control of the profile.
 
-        Raises:
-            NotShown: naming what does not behave as promised.
+        Raises ``NotShown`` naming what does not behave as promised.
         """
         show(self.profile, self.roots, self.later)
 
@@ -96,9 +93,8 @@ class Nodes:
 def mounted_nodes(profile: NodeProfile, number: int, sandbox: Path) -> Nodes:
     """Mount ``number`` nodes below ``sandbox``, an empty directory.
 
-    Raises:
-        Unavailable: if this machine cannot imitate them.
-        NotShown: if they do not behave as the profile says.
+    Raises ``Unavailable`` if this machine cannot imitate them, and ``NotShown`` if they do not
+    behave as the profile says.
     """
     backing = sandbox / "backing"
     backing.mkdir()
@@ -122,9 +118,8 @@ def mounted_nodes(profile: NodeProfile, number: int, sandbox: Path) -> Nodes:
 def given_nodes(directories: Sequence[Path]) -> Nodes:
     """Nodes by real mounts of one directory. Everything happens in a new directory inside it.
 
-    Raises:
-        Unavailable: if the directory cannot be written.
-        NotShown: if they are not mounts of one directory.
+    Raises ``Unavailable`` if the directory cannot be written, and ``NotShown`` if they are not
+    mounts of one directory.
     """
     try:
         own = Path(tempfile.mkdtemp(prefix="ascendcache-nodes-", dir=directories[0]))

@@ -92,8 +92,7 @@ FORMATS = frozenset({*FORMAT_NUMBERS, "NLC", "RESERVED"})
 def data_type(name: str) -> DataType:
     """Return the type called ``name``, which may be an alias (``half``, ``fp16``, ``float``).
 
-    Raises:
-        KeyError: ATC does not know the name.
+    Raises ``KeyError`` if ATC does not know the name.
     """
     return _BY_NAME[_ALIASES.get(name, name)]
 

@@ -19,10 +19,8 @@ def evaluate_network(network: Network) -> dict[str, Array]:
     """The value of every tensor of the network, by name, in its declared type.
 
     Operators are computed in float64, and their outputs rounded once, to their declared types.
-
-    Raises:
-        UnknownOperator: an operator has no reference semantics.
-        ValueError: the inputs or attributes of an operator do not fit.
+    Raises ``UnknownOperator`` if an operator has no reference semantics, and ``ValueError`` if the
+    inputs or attributes of an operator do not fit.
     """
     values = network_constants(network)
     for node in network.in_order:

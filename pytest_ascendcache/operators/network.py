@@ -75,8 +75,7 @@ class Network:
     def in_order(self) -> tuple[Node, ...]:
         """The operators in an order in which each comes after those whose outputs it takes.
 
-        Raises:
-            CycleError: there is no such order. A network that was read has one.
+        Raises ``CycleError`` if there is no such order. A network that was read has one.
         """
         makers = {name: index for index, node in enumerate(self.nodes) for name in node.outputs}
         graph = {

@@ -79,8 +79,7 @@ class OperatorInfo:
     ) -> OperatorInfo:
         """The information that a dump records about an operator.
 
-        Raises:
-            OpInfoError: a shape is known only at run time.
+        Raises ``OpInfoError`` if a shape is known only at run time.
         """
         if not operator.is_static:
             raise OpInfoError(

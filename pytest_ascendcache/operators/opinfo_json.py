@@ -59,9 +59,8 @@ _WRITTEN_TYPES = {"string": "str", "list_string": "list_str"}
 def read_opinfo(path: Path) -> OperatorInfo:
     """Read the information about one operator.
 
-    Raises:
-        OpInfoError: the file cannot be read or is not JSON, or a field is missing, mistyped or
-            impossible. The text names the file and the field.
+    Raises ``OpInfoError`` if the file cannot be read or is not JSON, or a field is missing,
+    mistyped or impossible. The text names the file and the field.
     """
     try:
         document = parsed_json(
@@ -75,8 +74,7 @@ def read_opinfo(path: Path) -> OperatorInfo:
 def parse_opinfo(document: object, origin: str = "document") -> OperatorInfo:
     """Turn a parsed document into operator information; ``origin`` names it in errors.
 
-    Raises:
-        OpInfoError: as :func:`read_opinfo`, except for the file and the JSON.
+    Raises ``OpInfoError`` like :func:`read_opinfo`, except for the file and the JSON.
     """
     try:
         return _information(typed(document, dict, origin), origin)

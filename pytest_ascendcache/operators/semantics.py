@@ -47,11 +47,9 @@ def evaluate(spec: OperatorSpec, inputs: Sequence[npt.NDArray[Any]]) -> list[Arr
     unconnected ones (``TensorDesc.is_absent``). Every element is converted to float64 exactly, and
     float attributes take the float32 value that ATC stores. Returns one float64 array for each
     declared output that the operator has. Infinities, NaN and division by zero follow IEEE 754
-    without warnings; integers do not wrap around.
-
-    Raises:
-        UnknownOperator: the type, or this layout or variant of it, has no semantics.
-        ValueError: inputs or attributes do not fit the operator, or float64 cannot hold an integer.
+    without warnings; integers do not wrap around. Raises ``UnknownOperator`` if the type, or this
+    layout or variant of it, has no semantics, and ``ValueError`` if inputs or attributes do not fit
+    the operator, or float64 cannot hold an integer.
     """
     operator = _known(spec)
     slots = _slots(spec, inputs)
@@ -82,9 +80,8 @@ def ulp_error(measured: npt.NDArray[Any], exact: npt.NDArray[np.float64]) -> Arr
       an ``exact`` at or beyond that, its distance is 0, because rounding to infinity is correct.
     * The sign of a zero does not count.
 
-    Raises:
-        TypeError: ``measured`` is neither float16 nor float32.
-        ValueError: the shapes differ.
+    Raises ``TypeError`` if ``measured`` is neither float16 nor float32, and ``ValueError`` if the
+    shapes differ.
     """
     if measured.dtype not in (np.float16, np.float32):
         raise TypeError(f"ulp_error: measured is {measured.dtype}; give float16 or float32.")
@@ -114,11 +111,8 @@ def sample_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
     conditioned, so that a few ulp of error mean a wrong kernel and not an unlucky input: they are
     positive for roots and logarithms, not near zero for divisors, and of one sign for sums. A
     constant input has its constant. bfloat16, which numpy lacks, becomes float32 with values that
-    bfloat16 can hold.
-
-    Raises:
-        UnknownOperator: as :func:`evaluate`.
-        ValueError: a shape is known only at run time, or an input must be constant and is not.
+    bfloat16 can hold. Raises ``UnknownOperator`` like :func:`evaluate`, and ``ValueError`` if a
+    shape is known only at run time, or an input must be constant and is not.
     """
     operator = _known(spec)
     samples: list[npt.NDArray[Any]] = []
@@ -247,10 +241,8 @@ def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
     """Samples (see :func:`sample_inputs`) with edge values between them.
 
     The last element stays a sample, so that an element that was not written is noticed. Operators
-    that add up elements get only zeros and subnormal numbers.
-
-    Raises:
-        UnknownOperator, ValueError: as :func:`sample_inputs`.
+    that add up elements get only zeros and subnormal numbers. Raises ``UnknownOperator`` or
+    ``ValueError`` like :func:`sample_inputs`.
     """
     if spec.type in _WITHOUT or spec.attribute("scale") not in (None, 1.0):
         # A scaled edge value is rounded, or overflows.

@@ -30,11 +30,8 @@ def simplified_key(info: OperatorInfo, deterministic: bool | None = None) -> str
     """The key of an operator; ``deterministic`` overrides the value in ``info``.
 
     A view has the key of a complete tensor, since the runtime falls back to that key if it finds no
-    kernel with strides.
-
-    Raises:
-        OpInfoError: no key can express a type or format without a number, more than 32 values, or
-            values of a half type.
+    kernel with strides. Raises ``OpInfoError`` if no key can express a type or format without a
+    number, more than 32 values, or values of a half type.
     """
     flag = info.deterministic if deterministic is None else deterministic
     head = f"{info.type}/d={int(flag)},p={_MODES.get(info.impl_mode, 0)}"

@@ -69,11 +69,8 @@ MOST_BYTES = 64 << 20
 def file_content(path: Path, parameter: str, purpose: str) -> bytes:
     """The content of a regular file that ``parameter`` names.
 
-    ``purpose`` completes "name a JSON file that" in messages.
-
-    Raises:
-        SingleOpError: E10023, the path is no file; E10024, it cannot be read, or has more than
-            ``MOST_BYTES``.
+    ``purpose`` completes "name a JSON file that" in messages. Raises ``SingleOpError`` (E10023) if
+    the path is no file, or (E10024) if it cannot be read or has more than ``MOST_BYTES``.
     """
     try:
         if path.is_file() or not path.exists():
@@ -142,8 +139,7 @@ def _refuse_number(text: str) -> None:
 def parse_single_op(document: object, origin: str = "document") -> tuple[OperatorSpec, ...]:
     """Turn a parsed single-operator document into operators; ``origin`` names it in errors.
 
-    Raises:
-        SingleOpError: as :func:`read_single_op`, except for the path and the JSON.
+    Raises ``SingleOpError`` like :func:`read_single_op`, except for the path and the JSON.
     """
     if not isinstance(document, list):
         raise SingleOpError(
@@ -167,9 +163,8 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
 def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
     """Write operators so that :func:`read_single_op` returns equal ones.
 
-    Raises:
-        ValueError: the format cannot express an operator; see :func:`single_op_document`. Infinite
-            numbers and NaN cannot be written, either.
+    Raises ``ValueError`` if the format cannot express an operator; see :func:`single_op_document`.
+    Infinite numbers and NaN cannot be written, either.
     """
     # One operator per line: every run writes a file, and the indenting encoder is ten times slower.
     lines = ",\n".join(
@@ -182,8 +177,7 @@ def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
 def single_op_document(operators: Iterable[OperatorSpec]) -> list[dict[str, Any]]:
     """The JSON value that :func:`write_single_op` writes, without fields that have their default.
 
-    Raises:
-        ValueError: an operator that is not fuzzy follows a fuzzy one.
+    Raises ``ValueError`` if an operator that is not fuzzy follows a fuzzy one.
     """
     document: list[dict[str, Any]] = []
     fuzzy = False

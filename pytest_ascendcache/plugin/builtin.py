@@ -32,9 +32,8 @@ from pytest_ascendcache.words import instead
 def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
     """The toolchain of this name, or None for a name of another plugin.
 
-    Raises:
-        ToolchainError: where the toolchain is not installed.
-        pytest.UsageError: for a defect or a profile that does not exist.
+    Raises ``ToolchainError`` if the toolchain is not installed, and ``pytest.UsageError`` for a
+    defect or a profile that does not exist.
     """
     make = _MAKERS.get(name)
     return None if make is None else make(settings)
@@ -48,8 +47,7 @@ def builtin_names() -> tuple[str, ...]:
 def refuse_to_guess() -> None:
     """Refuse to judge the reference by default on a machine that has a real toolchain.
 
-    Raises:
-        pytest.UsageError: with the toolchain, and the options that choose between the two.
+    Raises ``pytest.UsageError`` with the toolchain, and the options that choose between the two.
     """
     sighted = in_sight("atc", os.environ)
     homes = [f"{name}={os.environ[name]}" for name in TOOLKIT_HOMES if os.environ.get(name)]

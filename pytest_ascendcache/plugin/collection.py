@@ -69,10 +69,7 @@ def _node_of(path: Path) -> str:
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the suite's checks of rules that ``--ascend-rule`` does not name.
 
-    A user's own tests stay.
-
-    Raises:
-        pytest.UsageError: for a rule that does not exist.
+    A user's own tests stay. Raises ``pytest.UsageError`` for a rule that does not exist.
     """
     wanted = set(settings_of(config).selected_rules)
     rules = load_rules()

@@ -62,10 +62,7 @@ def rule_list(
     """The lines that list the rules of the editions which contain ``text``, in 80 columns.
 
     ``items`` are the checks of the suite as it would run. Two editions of one product are compared
-    instead.
-
-    Raises:
-        pytest.UsageError: where there is no such rule.
+    instead. Raises ``pytest.UsageError`` if there is no such rule.
     """
     if len(editions) == 2 and editions[0].product == editions[1].product:
         return compared(editions[0], editions[1], language)

@@ -16,11 +16,9 @@ from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 def register_plugins(config: pytest.Config) -> None:
     """Register what a run of the suite needs, and check the toolchain's name.
 
-    Names are checked before anything is collected: a wrong one is one usage error, not an error
-    of every check.
-
-    Raises:
-        pytest.UsageError: where the toolchain, the budget or the journal cannot be used.
+    Names are checked before anything is collected: a wrong one is one usage error, not an error of
+    every check. Raises ``pytest.UsageError`` if the toolchain, the budget or the journal cannot be
+    used.
     """
     settings, session = settings_of(config), ascend_session_of(config)
     if settings.folders:

@@ -193,8 +193,7 @@ class Budgeting(Selecting):
     def _compute_limit(self) -> Limit:
         """The limit that a budget means for this run.
 
-        Raises:
-            pytest.UsageError: where a run cannot be measured, or no check fits.
+        Raises ``pytest.UsageError`` if a run cannot be measured, or no check fits.
         """
         if hasattr(self._config, "workerinput"):
             return Limit(*self._config.workerinput[_LIMIT])

@@ -72,8 +72,7 @@ class AscendSession:
     def toolchain(self) -> Toolchain:
         """The toolchain under test; it is not started yet.
 
-        Raises:
-            pytest.UsageError: where there is no such toolchain.
+        Raises ``pytest.UsageError`` if there is no such toolchain.
         """
         settings = self.settings
         self._enter_mount_namespace()
@@ -105,9 +104,8 @@ class AscendSession:
     def nodes(self, profile: NodeProfile) -> Nodes:
         """The nodes of a profile, mounted once and checked by their control.
 
-        Raises:
-            Unavailable: where this machine cannot provide them.
-            NotShown: where the control did not show that they behave as the profile says.
+        Raises ``Unavailable`` if this machine cannot provide them, and ``NotShown`` if the control
+        did not show that they behave as the profile says.
         """
         if profile not in self._nodes:
             try:
@@ -162,8 +160,7 @@ class AscendSession:
     def network_control(self) -> NetworkControl:
         """The positive control of networks.
 
-        Raises:
-            ToolchainError: where not even a network of one operator runs.
+        Raises ``ToolchainError`` if not even a network of one operator runs.
         """
         sandbox = self.sandbox("network-control")
         control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
@@ -254,8 +251,7 @@ class AscendSession:
     def check_base(self) -> None:
         """Check before the first test that sandboxes can be made.
 
-        Raises:
-            pytest.UsageError: where they cannot.
+        Raises ``pytest.UsageError`` if they cannot.
         """
         try:
             _ = self.file_system
@@ -298,8 +294,7 @@ class AscendSession:
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
         """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``.
 
-        Raises:
-            ToolchainError: where the toolchain fails at a plain compile.
+        Raises ``ToolchainError`` if the toolchain fails at a plain compile.
         """
         evidence.control = self.control.reason
         if not self.control.compiles:

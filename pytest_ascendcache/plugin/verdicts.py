@@ -66,8 +66,7 @@ _ROOM = 1 << 20
 def prepare_items(items: list[pytest.Item]) -> None:
     """Check the rule ids of collected checks, and give JUnit the rule that each one judges.
 
-    Raises:
-        pytest.UsageError: for a rule that does not exist.
+    Raises ``pytest.UsageError`` for a rule that does not exist.
     """
     for item in items:
         rule = rule_of(item)
@@ -81,11 +80,7 @@ def prepare_items(items: list[pytest.Item]) -> None:
 
 
 def rule_of(item: pytest.Item) -> Rule:
-    """The rule that a check judges.
-
-    Raises:
-        pytest.UsageError: for a rule that does not exist.
-    """
+    """The rule that a check judges. Raises ``pytest.UsageError`` for a rule that does not exist."""
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""

@@ -183,8 +183,7 @@ def register(
 ) -> Wrong:
     """Register a defect that consists of ``parts``; for all else see :func:`defect`.
 
-    Raises:
-        ValueError: for a name that is taken, an empty ``what``, and a part of no policy.
+    Raises ``ValueError`` for a name that is taken, an empty ``what``, and a part of no policy.
     """
     if name in DEFECTS:
         raise ValueError(f"the defect '{name}' exists twice.")

@@ -39,8 +39,7 @@ def load_scenes() -> Mapping[str, Scene]:
 def flawed(name: str) -> Defect:
     """A defect, a profile, a generated mutant, or the reference that notes lines, by name.
 
-    Raises:
-        KeyError: for an unknown name.
+    Raises ``KeyError`` for an unknown name.
     """
     if name.startswith(PREFIX):
         return mutant(name).defect

@@ -174,11 +174,7 @@ def all_mutants() -> Mapping[str, Mutant]:
 
 
 def mutant(name: str) -> Mutant:
-    """A mutant by name. Only its own file is read.
-
-    Raises:
-        KeyError: for an unknown name.
-    """
+    """A mutant by name. Only its own file is read. Raises ``KeyError`` for an unknown name."""
     stem = name.removeprefix(PREFIX).rpartition("-")[0]
     near = (each for path in _files() if path.stem == stem for each in _mutants_of(path))
     return {each.name: each for each in near}[name]

@@ -160,9 +160,7 @@ class SuiteRuns:
         """Do runs with these additional plugins, and yield their results in the same order.
 
         The next run is taken from ``runs`` only when it starts, with the plugins as they are then.
-
-        Raises:
-            SystemExit: for a run that failed to start, with its output.
+        Raises ``SystemExit`` for a run that failed to start, with its output.
         """
         running: deque[_Run] = deque()
         for asked in runs:

@@ -78,10 +78,8 @@ def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
     """Run ``body(rank, rendezvous)`` in ``size`` processes at the same time.
 
     A body must return a JSON value. Ranks that have not ended after ``seconds`` are killed with
-    their process groups. When this returns or raises, no process of theirs is left.
-
-    Raises:
-        GangError: if the ranks could not be started or their keeper was killed.
+    their process groups. When this returns or raises, no process of theirs is left. Raises
+    ``GangError`` if the ranks could not be started or their keeper was killed.
     """
     ours, theirs = socket.socketpair()
     keeper = _fork()

@@ -22,18 +22,13 @@ class Line:
     def send(self, message: Any, timeout: float | None = None) -> None:
         """Send a message.
 
-        Raises:
-            OSError: if the other end is gone or does not read within ``timeout`` seconds.
+        Raises ``OSError`` if the other end is gone or does not read within ``timeout`` seconds.
         """
         self.socket.settimeout(timeout)
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> Any:
-        """The next message.
-
-        Raises:
-            EOFError: if the other end is gone.
-        """
+        """The next message. Raises ``EOFError`` if the other end is gone."""
         self.socket.settimeout(None)
         while b"\n" not in self._unread:
             chunk = self.socket.recv(_CHUNK)

@@ -43,9 +43,8 @@ class Rendezvous(Protocol):
 def meet(rendezvous: Rendezvous, payload: str) -> list[str]:
     """Exchange payloads with all ranks. Returns them in the order of ranks.
 
-    Raises:
-        GangAborted: if a rank failed, was lost, or ended without coming.
-        pytest.skip.Exception: if a rank skipped, because the others cannot run the test either.
+    Raises ``GangAborted`` if a rank failed, was lost, or ended without coming, and
+    ``pytest.skip.Exception`` if a rank skipped, because the others cannot run the test either.
     """
     reply = rendezvous.enter(payload)
     if reply.payloads is not None:
@@ -75,17 +74,15 @@ class Rank:
     def barrier(self) -> None:
         """Wait for all other ranks.
 
-        Raises:
-            GangAborted: as soon as another rank has failed, was lost, or has ended.
+        Raises ``GangAborted`` as soon as another rank has failed, was lost, or has ended.
         """
         self._meet("null")
 
     def gather(self, payload: Any) -> list[Any]:
         """Wait for all other ranks. Returns every rank's payload, in the order of ranks.
 
-        Raises:
-            TypeError: if JSON cannot represent the payload.
-            GangAborted: as soon as another rank has failed, was lost, or has ended.
+        Raises ``TypeError`` if JSON cannot represent the payload, and ``GangAborted`` as soon as
+        another rank has failed, was lost, or has ended.
         """
         try:
             text = json.dumps(payload)

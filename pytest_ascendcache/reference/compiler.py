@@ -54,11 +54,7 @@ class Compiler:
         self._renews = False
 
     def run(self, operators: tuple[OperatorSpec, ...]) -> None:
-        """Deliver every operator.
-
-        Raises:
-            AtcError: the first thing that cannot be done.
-        """
+        """Deliver every operator. Raises ``AtcError`` for the first thing that cannot be done."""
         config, cache = self.open(self._options.output)
         for index, operator in enumerate(operators):
             model = self.compiled(operator, config, cache)
@@ -68,10 +64,7 @@ class Compiler:
         """Check the options, create the directory ``output`` and open the cache.
 
         Returns the debug configuration and the SoC's directory, or ``None`` for a directory if this
-        run does not use the cache.
-
-        Raises:
-            AtcError: the first option that cannot be used.
+        run does not use the cache. Raises ``AtcError`` for the first option that cannot be used.
         """
         options, policies = self._options, self._policies
         if options.soc_version not in SOCS:
@@ -92,8 +85,8 @@ class Compiler:
     ) -> Model:
         """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`.
 
-        Raises:
-            AtcError: it cannot be compiled, or a file that debugging keeps cannot be written.
+        Raises ``AtcError`` if it cannot be compiled, or a file that debugging keeps cannot be
+        written.
         """
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
@@ -187,11 +180,7 @@ class Compiler:
         return self._compiled[stem]
 
     def build(self, operator: OperatorSpec, stem: str, debug: DebugRequest) -> Kernel:
-        """Compile one operator.
-
-        Raises:
-            AtcError: E40021, it cannot be compiled.
-        """
+        """Compile one operator. Raises ``AtcError`` (E40021) if it cannot be compiled."""
         try:
             return build(
                 operator,

@@ -44,8 +44,7 @@ class DebugPolicy:
     def read(self, path: str) -> DebugConfig | None:
         """Read the file of ``--op_debug_config``; ``None`` if the option is empty.
 
-        Raises:
-            AtcError: E20101, the file cannot be read, or E20003, its contents are invalid.
+        Raises ``AtcError`` (E20101) if the file cannot be read, or (E20003) if it is invalid.
         """
         if not path:
             return None

@@ -58,8 +58,7 @@ class ImplementationPolicy:
     def select(self, options: AtcOptions, environ: Mapping[str, str]) -> SelectedModes:
         """The modes that the options select.
 
-        Raises:
-            AtcError: E10001, a file cannot be read, or E20003, it has a bad line.
+        Raises ``AtcError`` (E10001) if a file cannot be read, or (E20003) if it has a bad line.
         """
         return SelectedModes(self.table(options, environ), self.offered(environ))
 

@@ -38,11 +38,9 @@ class InstallationPolicy:
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
         """Tuning parameters for one SoC, by operator type and name.
 
-        They are in ``<soc>.json`` below ``--op_bank_path`` or ``TUNE_BANK_PATH``, e.g.
-        ``{"Add": {"tile": 8}}``; ``tile`` counts elements.
-
-        Raises:
-            AtcError: E40023, the knowledge base is no directory, or its file is bad.
+        They are in ``<soc>.json`` below ``--op_bank_path`` or ``TUNE_BANK_PATH``, e.g. ``{"Add":
+        {"tile": 8}}``; ``tile`` counts elements. Raises ``AtcError`` (E40023) if the knowledge base
+        is no directory, or its file is bad.
         """
         origin = "--op_bank_path" if bank else "TUNE_BANK_PATH"
         directory = bank or environ.get("TUNE_BANK_PATH", "")
@@ -63,8 +61,7 @@ class InstallationPolicy:
     def load_custom_operators(self, environ: Mapping[str, str]) -> None:
         """Let the modules of ``ASCEND_CUSTOM_OPP_PATH`` register operators in this process.
 
-        Raises:
-            AtcError: E40021, a module cannot be loaded.
+        Raises ``AtcError`` (E40021) if a module cannot be loaded.
         """
         package = environ.get("ASCEND_CUSTOM_OPP_PATH", "")
         if package:

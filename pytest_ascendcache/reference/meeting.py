@@ -74,8 +74,7 @@ class Line:
 def listen(host: str, port: int, backlog: int) -> socket.socket:
     """A socket that listens at an address, even right after another socket listened there.
 
-    Raises:
-        OSError: the address cannot be used.
+    Raises ``OSError`` if the address cannot be used.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -152,8 +151,7 @@ def poll(descriptors: list[int], deadline: float | None) -> list[int]:
 def connect(host: str, port: int, deadline: float) -> socket.socket | None:
     """Connect to a process that may not listen yet; ``None`` once ``deadline`` has passed.
 
-    Raises:
-        OSError: the address cannot be reached.
+    Raises ``OSError`` if the address cannot be reached.
     """
     while (left := deadline - time.monotonic()) > 0:
         connection = _try(host, port, left)

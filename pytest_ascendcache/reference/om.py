@@ -72,8 +72,7 @@ class Model:
     def read(cls, path: Path) -> Model:
         """Open a container and check the kernel's digest.
 
-        Raises:
-            OmError: the file is not a complete container.
+        Raises ``OmError`` if the file is not a complete container.
         """
         with reading(path), zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(_MANIFEST))

@@ -133,9 +133,8 @@ class OptionPolicy:
     def parse(self, argv: Sequence[str]) -> AtcOptions:
         """Read a command line.
 
-        Raises:
-            AtcError: E10054 for a missing option, E10001 or E10010 for a bad value.
-            SystemExit: the command line has ``--help`` or ``--version``.
+        Raises ``AtcError`` (E10054) for a missing option, E10001 or E10010 for a bad value, and
+        ``SystemExit`` if the command line has ``--help`` or ``--version``.
         """
         given = _parser(self.default_cache_mode).parse_args(argv)
         model = self.model(given)
@@ -171,9 +170,8 @@ class OptionPolicy:
     def model(self, given: argparse.Namespace) -> Path | None:
         """Check the options that apply to models, and return the model's path if there is one.
 
-        Raises:
-            AtcError: a framework other than ONNX, a refused option, or an option that needs a model
-                without one.
+        Raises ``AtcError`` for a framework other than ONNX, a refused option, or an option that
+        needs a model without one.
         """
         for name in REFUSED:
             if value := getattr(given, name):

@@ -25,29 +25,20 @@ class OutputPolicy:
     def prepare(self, output: Path) -> None:
         """Create the directory of ``--output``.
 
-        Raises:
-            AtcError: E40023, it cannot be created.
+        Raises ``AtcError`` (E40023) if it cannot be created.
         """
         with as_invalid_path(output, "--output", "the directory cannot be created"):
             output.mkdir(parents=True, exist_ok=True)
 
     def deliver(self, output: Path, index: int, model: Model) -> Path:
-        """Write one operator's container.
-
-        Raises:
-            AtcError: E40023, it cannot be written.
-        """
+        """Write one operator's container. Raises ``AtcError`` (E40023) if it cannot be written."""
         path = output / om_name(index, model.operator)
         with as_invalid_path(path, "--output"):
             write_whole(path, self.contents(model))
         return path
 
     def deliver_model(self, path: Path, model: CompiledModel) -> None:
-        """Write the container of a converted model.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write the container of a converted model. Raises ``OSError`` if it cannot be written."""
         model.write(path)
 
     def contents(self, model: Model) -> bytes:
@@ -57,8 +48,7 @@ class OutputPolicy:
     def debug_directory(self, option: str, environ: Mapping[str, str]) -> Path:
         """The ``kernel_meta`` directory of ``--debug_dir``, else ``ASCEND_WORK_PATH``, else here.
 
-        Raises:
-            AtcError: E40023, ``--debug_dir`` is no directory.
+        Raises ``AtcError`` (E40023) if ``--debug_dir`` is no directory.
         """
         if option and not Path(option).is_dir():
             raise invalid_path(option, "--debug_dir", "there is no such directory; create it first")
@@ -81,8 +71,7 @@ class OutputPolicy:
     ) -> None:
         """Write the files of one kernel that debugging keeps; ``origin`` named the directory.
 
-        Raises:
-            AtcError: E40023, a file cannot be written.
+        Raises ``AtcError`` (E40023) if a file cannot be written.
         """
         files = self.kept_files(stem, kernel, metadata, debug)
         with as_invalid_path(directory, origin):

@@ -47,8 +47,7 @@ class Baseline:
     def read(cls, path: Path) -> Baseline:
         """Read an earlier ``--ascend-report``.
 
-        Raises:
-            ReportFileError: for a file that is not a report.
+        Raises ``ReportFileError`` for a file that is not a report.
         """
         report = read_report(path)
         verdicts, observed, harms = {}, {}, {}

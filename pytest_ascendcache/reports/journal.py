@@ -30,11 +30,9 @@ class Journal:
     """The open journal of one run, which locks it against other runs.
 
     ``identity`` describes what is judged, as plain data. ``decided`` has the records of earlier
-    runs by check, without undecided ones: those checks are judged again.
-
-    Raises:
-        JournalError: where the file belongs to another run, is in use, or is not a journal.
-        OSError: where it cannot be written.
+    runs by check, without undecided ones: those checks are judged again. Raises ``JournalError`` if
+    the file belongs to another run, is in use, or is not a journal, and ``OSError`` if it cannot be
+    written.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:

@@ -22,8 +22,7 @@ from pytest_ascendcache.reports.records import beneath, harm_rank
 def table(reports: Sequence[Document]) -> str:
     """The table and the checks that differ, as Markdown that is readable on a terminal too.
 
-    Raises:
-        ValueError: where a toolchain lacks the report of a release.
+    Raises ``ValueError`` if a toolchain lacks the report of a release.
     """
     toolchains: dict[str, dict[str, Document]] = {}
     for report in reports:

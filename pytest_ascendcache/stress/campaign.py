@@ -116,10 +116,8 @@ class Campaign:
     def run(self) -> Result:
         """Run it, and check the history file.
 
-        Raises:
-            Undecided: if a process did not end.
-            NotDecidable: if two fresh compiles deliver different kernels.
-            HistoryError: if the history cannot be replayed.
+        Raises ``Undecided`` if a process did not end, and ``NotDecidable`` if two fresh compiles
+        deliver different kernels, and ``HistoryError`` if the history cannot be replayed.
         """
         if self.replay is not None:
             return self._run_again(read_history(self.replay))

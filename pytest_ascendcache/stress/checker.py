@@ -62,8 +62,7 @@ class Undecided(Exception):
 def violations(history: History) -> list[Violation]:
     """All broken promises, in the order of the history.
 
-    Raises:
-        Undecided: if a process did not end, or a round other than the last is incomplete.
+    Raises ``Undecided`` if a process did not end, or a round other than the last is incomplete.
     """
     checker = Checker(history.header)
     for record in history.rounds:

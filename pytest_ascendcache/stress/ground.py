@@ -63,9 +63,8 @@ def prepare(
 ) -> Ground:
     """Record the right kernels, by compiles without a cache, and the toolchain's file operations.
 
-    Raises:
-        NotDecidable: if two such compiles deliver different kernels.
-        ToolchainError: if a compile fails.
+    Raises ``NotDecidable`` if two such compiles deliver different kernels, and ``ToolchainError``
+    if a compile fails.
     """
     right: dict[str, tuple[str, ...]] = {}
     for setting in Setting:

@@ -76,8 +76,7 @@ class HistoryWriter:
 def read_history(path: Path) -> History:
     """Read a history.
 
-    Raises:
-        HistoryError: if the file cannot be read or a line is not part of a history.
+    Raises ``HistoryError`` if the file cannot be read or a line is not part of a history.
     """
     try:
         texts = read_text(path).splitlines()

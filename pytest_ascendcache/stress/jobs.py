@@ -95,10 +95,8 @@ def prepare_jobs(toolchain: Toolchain, directory: Path, waits: bool) -> JobGroun
     """Compile the packages, and record the right outputs of clients and ranks.
 
     With ``waits``, processes on all nodes wait for each other's locks, so no process is ever held
-    while it has one.
-
-    Raises:
-        ToolchainError: if any of this fails although nothing else is running.
+    while it has one. Raises ``ToolchainError`` if any of this fails although nothing else is
+    running.
     """
     offered = toolchain.capabilities
     outputs: dict[str, tuple[str, ...]] = {}

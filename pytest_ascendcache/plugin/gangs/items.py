@@ -84,8 +84,8 @@ def parametrize_ranks(metafunc: pytest.Metafunc) -> None:
 def check_gangs(items: list[pytest.Item]) -> None:
     """Check the tests that are marked ``ascend_ranks``.
 
-    Raises:
-        pytest.UsageError: for a mark without a valid size, or a test that does not use its rank.
+    Raises ``pytest.UsageError`` for a mark without a valid size, or a test that does not use its
+    rank.
     """
     for item in items:
         gang_size(item)
@@ -100,8 +100,7 @@ def check_gangs(items: list[pytest.Item]) -> None:
 def gang_size(item: pytest.Item) -> tuple[int, bool]:
     """The number of ranks of a test, and whether the mark or an option fixes it.
 
-    Raises:
-        pytest.UsageError: where the mark's argument is not a number of ranks.
+    Raises ``pytest.UsageError`` if the mark's argument is not a number of ranks.
     """
     marker = item.get_closest_marker("ascend_ranks")
     if marker is not None and marker.args:

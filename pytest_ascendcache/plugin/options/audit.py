@@ -22,8 +22,8 @@ class AuditSettings:
 def read_audit(values: Values, release: ReleaseSettings) -> AuditSettings:
     """The directories to audit, with the caches that releases name.
 
-    Raises:
-        pytest.UsageError: for a directory that holds no cache, or a plan that cannot be written.
+    Raises ``pytest.UsageError`` for a directory that holds no cache, or a plan that cannot be
+    written.
     """
     fix = values["--ascend-audit-fix"]
     directories = [_cache(each) for each in values["--ascend-audit"]]

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, ...]:
     """The entries about this toolchain in the lists of ``--ascend-deviations``.
 
-    Raises:
-        pytest.UsageError: for a list that cannot be used.
+    Raises ``pytest.UsageError`` for a list that cannot be used.
     """
     if not lists:
         return ()
@@ -36,8 +35,7 @@ def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, 
 def read_baseline(path: Path | None) -> Baseline | None:
     """The earlier report of ``--ascend-baseline``.
 
-    Raises:
-        pytest.UsageError: for a file that is not a report.
+    Raises ``pytest.UsageError`` for a file that is not a report.
     """
     if path is None:
         return None

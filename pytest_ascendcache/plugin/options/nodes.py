@@ -27,8 +27,7 @@ class NodeSettings:
 def read_nodes(values: Values) -> NodeSettings:
     """Check the options of nodes together.
 
-    Raises:
-        pytest.UsageError: where they contradict each other, or too few directories are given.
+    Raises ``pytest.UsageError`` if they contradict each other, or too few directories are given.
     """
     directories: tuple[Path, ...] = values["--ascend-node"]
     if not directories:

@@ -28,9 +28,8 @@ def check_places(
 ) -> None:
     """Refuse, before anything runs, output files that would be lost or would damage something.
 
-    Raises:
-        pytest.UsageError: for a file that cannot be written, that two options write, that one
-            writes and another reads, or that is inside one of the ``audited`` directories.
+    Raises ``pytest.UsageError`` for a file that cannot be written, that two options write, that one
+    writes and another reads, or that is inside one of the ``audited`` directories.
     """
     from pytest_ascendcache.files import check_output, is_stream
 

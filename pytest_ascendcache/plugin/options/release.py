@@ -58,11 +58,7 @@ class ReleaseSettings:
 
 
 def read_releases(values: Values) -> ReleaseSettings:
-    """Read the release files.
-
-    Raises:
-        pytest.UsageError: for a file that cannot be used.
-    """
+    """Read the release files. Raises ``pytest.UsageError`` for a file that cannot be used."""
     paths, update = values[RELEASE], values[UPDATE]
     if not paths:
         if update:
@@ -88,8 +84,7 @@ def read_releases(values: Values) -> ReleaseSettings:
 def check_toolchains(releases: tuple[Release, ...]) -> None:
     """Refuse releases that name different toolchains: a run judges one.
 
-    Raises:
-        pytest.UsageError: naming the two releases.
+    Raises ``pytest.UsageError`` naming the two releases.
     """
     for release in releases:
         first = releases[0]

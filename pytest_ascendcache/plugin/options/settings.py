@@ -133,8 +133,7 @@ class Settings:
 def read_settings(config: pytest.Config) -> Settings:
     """Check the options, one by one and together.
 
-    Raises:
-        pytest.UsageError: for values that cannot be used, in one sentence.
+    Raises ``pytest.UsageError`` for values that cannot be used, in one sentence.
     """
     draw_seed(config)
     values = Values(config)
@@ -271,8 +270,7 @@ def _check_needed(values: Values) -> None:
 def _toolchain(values: Values) -> str:
     """The name of the toolchain.
 
-    Raises:
-        pytest.UsageError: where the options about it contradict each other, or one is missing.
+    Raises ``pytest.UsageError`` if the options about it contradict each other, or one is missing.
     """
     implied = [name for name in _IMPLIES if values.given(name)]
     toolchain: str = values["--ascend-toolchain"] or (

@@ -48,8 +48,7 @@ def draw_seed(config: pytest.Config) -> None:
 def read_stress(values: Values) -> StressSettings:
     """Check the options of stress runs together.
 
-    Raises:
-        pytest.UsageError: where they contradict each other, or the history cannot be read.
+    Raises ``pytest.UsageError`` if they contradict each other, or the history cannot be read.
     """
     asking = [each for each in _ASKS if values.given(each)]
     rules = values["--ascend-rule"]

@@ -16,8 +16,7 @@ _NOT_GIVEN: tuple[Any, ...] = (None, False, [])
 class Values:
     """The value of each option by name; the default where the option was not given.
 
-    Raises:
-        pytest.UsageError: for a value that is empty, or not what the table expects.
+    Raises ``pytest.UsageError`` for a value that is empty, or not what the table expects.
     """
 
     def __init__(self, config: pytest.Config) -> None:

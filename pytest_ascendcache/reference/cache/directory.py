@@ -33,8 +33,7 @@ class DirectoryPolicy:
         """The directory to use: ``--op_compiler_cache_dir``, else ``ASCEND_CACHE_PATH``, else
         ``$HOME/atc_data``.
 
-        Raises:
-            AtcError: E40023 for a character that ATC does not accept, naming the setting.
+        Raises ``AtcError`` (E40023) for a character that ATC does not accept, naming the setting.
         """
         origin = self.origin(option, environ)
         if origin == "HOME":
@@ -61,10 +60,8 @@ class DirectoryPolicy:
     def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
         """Create the SoC's directory and ``op_cache.ini`` if they are missing.
 
-        An existing directory that is read-only is accepted, because it can still serve hits.
-
-        Raises:
-            AtcError: E40023 if the directory cannot be created.
+        An existing directory that is read-only is accepted, because it can still serve hits. Raises
+        ``AtcError`` (E40023) if the directory cannot be created.
         """
         directory = self.soc(root, soc)
         try:

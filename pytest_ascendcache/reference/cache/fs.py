@@ -106,11 +106,9 @@ class Fs:
     def read(self, point: str, path: Path) -> bytes:
         """The content of a regular file.
 
-        Reading does not count as an access for aging: where the kernel allows it, the access
-        time is left alone.
-
-        Raises:
-            OSError: if the path is missing, unreadable, a symbolic link, or not a regular file.
+        Reading does not count as an access for aging: where the kernel allows it, the access time
+        is left alone. Raises ``OSError`` if the path is missing, unreadable, a symbolic link, or
+        not a regular file.
         """
         self.step(point, Act.READ, path)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -132,8 +130,7 @@ class Fs:
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         """Create and sync a new file. It is removed on failure. ``mode`` is ``file_mode`` if None.
 
-        Raises:
-            FileExistsError: if the path exists.
+        Raises ``FileExistsError`` if the path exists.
         """
         self.step(f"{point}.create", Act.CREATE, path)
         descriptor = os.open(
@@ -242,8 +239,7 @@ class Fs:
     def lock(self, point: str, path: Path, patience: float = LOCK_PATIENCE) -> Iterator[None]:
         """Hold an exclusive ``flock``. The kernel releases it when the holder ends, even by a kill.
 
-        Raises:
-            LockUnavailable: if the lock cannot be taken within ``patience`` seconds.
+        Raises ``LockUnavailable`` if the lock cannot be taken within ``patience`` seconds.
         """
         self.step(point, Act.LOCK, path)
         deadline = time.monotonic() + patience

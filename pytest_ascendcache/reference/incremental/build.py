@@ -60,8 +60,7 @@ class IncrementalBuild:
     def run(self, meeting: Meeting) -> Any:
         """Run the network. Returns its outputs by name.
 
-        Raises:
-            AtcError: for the first problem.
+        Raises ``AtcError`` for the first problem.
         """
         self.check()
         gang, base = self._surroundings.gang, self._surroundings.base
@@ -76,9 +75,8 @@ class IncrementalBuild:
     def check(self) -> None:
         """Check that every operator can be compiled, before any file is touched.
 
-        Raises:
-            AtcError: E40021, naming the first operator that cannot be compiled and its index in
-                the network file.
+        Raises ``AtcError`` (E40021) naming the first operator that cannot be compiled and its
+        index in the network file.
         """
         for index, operator in enumerate(self._request.network.operators):
             try:

@@ -20,10 +20,8 @@ class ExecutionPolicy:
     ) -> dict[str, NDArray[Any]]:
         """Run the network. Returns its outputs by name.
 
-        ``kernels`` maps each operator, without its name, to symbol and object of its kernel.
-
-        Raises:
-            KernelError: if a kernel cannot be loaded or run.
+        ``kernels`` maps each operator, without its name, to symbol and object of its kernel. Raises
+        ``KernelError`` if a kernel cannot be loaded or run.
         """
         from pytest_ascendcache.operators.evaluation import network_constants, network_outputs
         from pytest_ascendcache.reference.kernels.execute import LoadedKernel

@@ -25,10 +25,8 @@ class RankDirectoryPolicy:
         """Create the rank's directories. Returns the one for kernels.
 
         Returns ``None`` if one of them is a symbolic link, which is not followed. A read-only
-        directory is accepted, because its kernels can still be reused.
-
-        Raises:
-            AtcError: E40023 if the directory cannot be created.
+        directory is accepted, because its kernels can still be reused. Raises ``AtcError`` (E40023)
+        if the directory cannot be created.
         """
         directory = self.kernel_meta(base, gang)
         if self.rank_directory(base, gang).is_symlink() or directory.is_symlink():
@@ -47,11 +45,9 @@ class RankDirectoryPolicy:
     def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
         """Hold the rank's directory against other ranks of the gang for the duration of a run.
 
-        Two ranks with the same ``RANK_ID`` would mix their kernels. A run on a single card takes
-        no lock: entries are published atomically, so runs can share the directory.
-
-        Raises:
-            AtcError: EI0001 if another process holds the directory.
+        Two ranks with the same ``RANK_ID`` would mix their kernels. A run on a single card takes no
+        lock: entries are published atomically, so runs can share the directory. Raises ``AtcError``
+        (EI0001) if another process holds the directory.
         """
         if not gang.several:
             yield

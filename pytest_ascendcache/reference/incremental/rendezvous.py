@@ -37,9 +37,8 @@ class Meeting(Protocol):
     def meet(self) -> None:
         """Wait until every rank has arrived.
 
-        Raises:
-            AtcError: EI0006, naming them, if ranks do not arrive in time; EI0001 if two
-                processes have the same rank; EI0014 if a rank failed or died.
+        Raises ``AtcError`` (EI0006) naming the ranks that do not arrive in time, (EI0001) if two
+        processes have the same rank, or (EI0014) if a rank failed or died.
         """
 
     def abandon(self, reason: str) -> None:
@@ -52,8 +51,7 @@ class RendezvousPolicy:
     def open(self, gang: Gang) -> Meeting:
         """Create this rank's part. Rank 0 of a gang starts to listen right away.
 
-        Raises:
-            AtcError: EI0020 if the address cannot be used.
+        Raises ``AtcError`` (EI0020) if the address cannot be used.
         """
         if not gang.several:
             return Alone()

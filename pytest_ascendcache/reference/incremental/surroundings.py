@@ -69,8 +69,7 @@ class SurroundingsPolicy:
     def read(self, environ: Mapping[str, str]) -> Surroundings:
         """Read all settings.
 
-        Raises:
-            AtcError: EI0001 for an invalid value, naming the variable.
+        Raises ``AtcError`` (EI0001) for an invalid value, naming the variable.
         """
         rank, size = self.rank(environ), self.size(environ)
         if size is not None and rank >= size:
@@ -91,8 +90,8 @@ class SurroundingsPolicy:
     def rank(self, environ: Mapping[str, str]) -> int:
         """``RANK_ID``; 0 if it is unset or empty.
 
-        Raises:
-            AtcError: EI0001 unless it is a plain number, because it becomes part of a path.
+        Raises ``AtcError`` (EI0001) unless it is a plain number, because it becomes part of a
+        path.
         """
         return _number(environ, "RANK_ID", 0, 0, 65535)
 

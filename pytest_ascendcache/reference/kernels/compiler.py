@@ -118,8 +118,7 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
 def check(spec: OperatorSpec, options: KernelOptions) -> None:
     """Check that an operator can be compiled, at a fraction of the cost of compiling it.
 
-    Raises:
-        KernelError: as :func:`build`.
+    Raises ``KernelError`` like :func:`build`.
     """
     objects.soc(options.soc)
     _check_tuning(options.tuning)
@@ -148,10 +147,8 @@ def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:
     """The different implementations of an operator, the default one first.
 
     There are two if CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is
-    float16. Otherwise both modes give the same kernel.
-
-    Raises:
-        UnsupportedOperator: an unknown type.
+    float16. Otherwise both modes give the same kernel. Raises ``UnsupportedOperator`` for an
+    unknown type.
     """
     half = any(each.dtype.name == "float16" for each in spec.inputs)
     if definition(spec.type).two_implementations and half:

@@ -21,8 +21,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 class LoadedKernel:
     """A kernel in memory: ``int symbol(void **in_out)``, callable as long as this object lives.
 
-    Raises:
-        KernelError: the object does not define ``symbol``.
+    Raises ``KernelError`` if the object does not define ``symbol``.
     """
 
     def __init__(self, object: bytes, symbol: str) -> None:
@@ -45,10 +44,7 @@ class LoadedKernel:
         """Compute the outputs.
 
         ``inputs`` has one array per connected input, in the operator's order and of its element
-        type.
-
-        Raises:
-            KernelError: numpy cannot hold an output, or the kernel returns non-zero.
+        type. Raises ``KernelError`` if numpy cannot hold an output, or the kernel returns non-zero.
         """
         arguments = [np.ascontiguousarray(each) for each in inputs]
         results: list[Array] = []

@@ -56,11 +56,7 @@ _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def soc(name: str) -> Soc:
-    """The entry of :data:`SOCS`.
-
-    Raises:
-        UnsupportedSoc: the table has no such name.
-    """
+    """The entry of :data:`SOCS`. Raises ``UnsupportedSoc`` if the table has no such name."""
     if name not in SOCS:
         raise UnsupportedSoc(
             f"SoC {name!r} (soc_version) is not known to the reference toolchain; "
@@ -78,8 +74,7 @@ def machine_architecture() -> str:
 def resolve_architecture(name: str) -> str:
     """The architecture called ``name``, which may be an alias; "" is this machine's.
 
-    Raises:
-        UnsupportedSoc: it is neither x86_64 nor aarch64.
+    Raises ``UnsupportedSoc`` if it is neither x86_64 nor aarch64.
     """
     resolved = _ALIASES.get(name, name) or machine_architecture()
     if resolved not in ARCHITECTURES:
@@ -131,8 +126,7 @@ def _target_machine(architecture: str, cpu: str) -> Any:
 def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes:
     """Compile a module to a relocatable ELF object.
 
-    Raises:
-        KernelError: LLVM rejects the module, which is a mistake in an operator definition.
+    Raises ``KernelError`` if LLVM rejects the module, which is a mistake in an operator definition.
     """
     from llvmlite import binding
 

@@ -56,8 +56,7 @@ def operator_types() -> tuple[str, ...]:
 def definition(type_name: str) -> OperatorDefinition:
     """The definition of a type, fused or not.
 
-    Raises:
-        UnsupportedOperator: the type is not registered.
+    Raises ``UnsupportedOperator`` if the type is not registered.
     """
     known = _DEFINITIONS.get(type_name) or _FUSED.get(type_name)
     if known is None:

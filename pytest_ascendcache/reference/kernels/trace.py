@@ -225,8 +225,8 @@ class Trace:
     def operand(self, value: Value | float, type: Type) -> Value:
         """``value`` as an operand of ``type``; Python numbers become constants.
 
-        Raises:
-            TypeError: the value has another type, which is a mistake in an operator definition.
+        Raises ``TypeError`` if the value has another type, which is a mistake in an operator
+        definition.
         """
         if isinstance(value, Value):
             if value.type is not type:

@@ -63,8 +63,7 @@ class CompiledModel:
     def write(self, path: Path) -> None:
         """Write the file so that no reader ever sees half of it; equal models give equal bytes.
 
-        Raises:
-            OSError: the file cannot be written. Then nothing of it remains.
+        Raises ``OSError`` if the file cannot be written. Then nothing of it remains.
         """
         with (
             whole_file(path) as temporary,
@@ -133,8 +132,7 @@ def is_model(path: Path) -> bool:
 def read_container(path: Path) -> CompiledModel:
     """Open a container and check every digest.
 
-    Raises:
-        OmError: the file is not a complete container.
+    Raises ``OmError`` if the file is not a complete container.
     """
     with reading(path):
         with zipfile.ZipFile(path) as archive:

@@ -25,8 +25,7 @@ from pytest_ascendcache.reference.policies import Policies
 def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str], log: Log) -> Path:
     """Carry out a command line with ``--model``; returns the path of the ``.om`` file.
 
-    Raises:
-        AtcError: the first thing that cannot be done. Then no file is written.
+    Raises ``AtcError`` for the first thing that cannot be done. Then no file is written.
     """
     model = options.model
     assert model is not None

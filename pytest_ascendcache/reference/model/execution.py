@@ -18,11 +18,9 @@ from pytest_ascendcache.reference.model.graph import Array
 def run_model(model: CompiledModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs by name for inputs by name, both in the types that the ONNX model declares.
 
-    A tensor is released once no further node takes it.
-
-    Raises:
-        ValueError: an input is missing, or has the wrong shape or type.
-        KernelError: a kernel cannot be loaded, or does not return 0.
+    A tensor is released once no further node takes it. Raises ``ValueError`` if an input is
+    missing, or has the wrong shape or type, and ``KernelError`` if a kernel cannot be loaded, or
+    does not return 0.
     """
     graph = model.graph
     values: dict[str, Array] = dict(graph.weights)

@@ -87,11 +87,7 @@ class Importer:
         self._output_name = ""
 
     def graph(self) -> Graph:
-        """The converted graph.
-
-        Raises:
-            AtcError: a node cannot be converted.
-        """
+        """The converted graph. Raises ``AtcError`` if a node cannot be converted."""
         inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
         self._read_weights()
         self._check_types()
@@ -112,11 +108,7 @@ class Importer:
         return self._arrays.get(self._alias.get(name, name))
 
     def integers(self, name: str, what: str) -> tuple[int, ...]:
-        """The elements of a constant list.
-
-        Raises:
-            NotMapped: it is not constant.
-        """
+        """The elements of a constant list. Raises ``NotMapped`` if it is not constant."""
         value = self.array(name)
         if value is None:
             raise NotMapped(f"takes its {what} from [{name}], which is known only at run time")

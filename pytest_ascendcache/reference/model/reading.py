@@ -28,9 +28,8 @@ class OnnxModel:
 def read_model(path: Path, input_shape: str) -> OnnxModel:
     """Read a model and determine the shapes of its inputs.
 
-    Raises:
-        AtcError: the package onnx is missing, the file is no model, external data cannot be read,
-            or a shape is not known before the run.
+    Raises ``AtcError`` if the package onnx is missing, the file is no model, external data cannot
+    be read, or a shape is not known before the run.
     """
     try:
         import onnx
@@ -104,8 +103,7 @@ def _line(error: Exception) -> str:
 def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
     """The shapes by name in ``--input_shape``, such as ``name:1,16;other:1,3,224,224``.
 
-    Raises:
-        AtcError: E10002, the option is written differently.
+    Raises ``AtcError`` (E10002) if the option is written differently.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):

@@ -50,8 +50,7 @@ class Manifest:
     def parse(cls, data: bytes) -> Manifest:
         """Parse ``package.json``.
 
-        Raises:
-            PackageError: if it is damaged, or names a path outside the package.
+        Raises ``PackageError`` if it is damaged, or names a path outside the package.
         """
         try:
             fields = json.loads(data)
@@ -88,8 +87,7 @@ class Manifest:
 def checked_name(name: object) -> str:
     """Check that a name can be a directory's name and an item of the list in ``config.ini``.
 
-    Raises:
-        PackageError: if it cannot.
+    Raises ``PackageError`` if it cannot.
     """
     if not isinstance(name, str) or not _NAME.match(name) or name == "config" or len(name) > 200:
         raise PackageError(
@@ -102,8 +100,7 @@ def checked_name(name: object) -> str:
 def checked_path(path: str) -> str:
     """Check that a relative path does not lead out of its directory.
 
-    Raises:
-        PackageError: if it does.
+    Raises ``PackageError`` if it does.
     """
     parts = path.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
@@ -122,8 +119,8 @@ class Package:
     def read(cls, path: Path) -> Package:
         """Read a ``.run`` file and check all its files.
 
-        Raises:
-            PackageError: if a file is missing, damaged, not in the manifest, or a link or device.
+        Raises ``PackageError`` if a file is missing, damaged, not in the manifest, or a link or
+        device.
         """
         try:
             with zipfile.ZipFile(path) as archive:

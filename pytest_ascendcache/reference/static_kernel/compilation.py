@@ -96,8 +96,7 @@ class StaticKernelPolicy:
     def compile(self, job: Job, soc: str, tuning: Mapping[str, int]) -> bytes:
         """Compile the kernel. Returns its object.
 
-        Raises:
-            KernelError: if it cannot be compiled.
+        Raises ``KernelError`` if it cannot be compiled.
         """
         from pytest_ascendcache.reference.kernels import Implementation, KernelOptions, build
 
@@ -123,8 +122,7 @@ class StaticKernelPolicy:
     ) -> list[tuple[Job, bytes]]:
         """The kernels to pack, provided that none failed.
 
-        Raises:
-            OpCompilerError: if operators have no kernel; it lists all of them.
+        Raises ``OpCompilerError`` if operators have no kernel; it lists all of them.
         """
         if failures:
             head = f"{len(failures)} of {len(failures) + len(compiled)} operators have no kernel:"

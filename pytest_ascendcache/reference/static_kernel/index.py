@@ -51,11 +51,7 @@ def render(index: Index) -> bytes:
 
 
 def parse(data: bytes) -> dict[str, dict[str, Any]]:
-    """Parse an index file.
-
-    Raises:
-        ValueError: if the data is not JSON or not an index.
-    """
+    """Parse an index file. Raises ``ValueError`` if the data is not JSON or not an index."""
     try:
         document = json.loads(data)
         for listed in document.values():

@@ -30,8 +30,7 @@ _PYTHON = re.compile(rb"(?:^|/)python[^/]*$")
 def kept_out(patience: float) -> Iterator[None]:
     """Keep CANN's installers out. Waits until none is running.
 
-    Raises:
-        RegistryError: if one is still running after ``patience`` seconds.
+    Raises ``RegistryError`` if one is still running after ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     own = _command_line()

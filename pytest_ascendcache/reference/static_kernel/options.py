@@ -88,8 +88,7 @@ _NOT_HERE = {
 def parse(argv: Sequence[str]) -> OpCompilerOptions | None:
     """Parse a command line. Returns ``None`` if it requests help.
 
-    Raises:
-        OpCompilerError: for the first mistake.
+    Raises ``OpCompilerError`` for the first mistake.
     """
     values = _by_short_name(argv)
     if "-h" in values:

@@ -87,10 +87,8 @@ class PackagePolicy:
         """The content of the ``.run`` file.
 
         ``kernels`` maps paths in the package to contents; they are added to ``manifest``.
-        ``installer`` is the command that the package starts instead of its own installer.
-
-        Raises:
-            PackageError: for a name or path that no installer accepts.
+        ``installer`` is the command that the package starts instead of its own installer. Raises
+        ``PackageError`` for a name or path that no installer accepts.
         """
         carried = carried_modules()
         files = {
@@ -124,11 +122,9 @@ class PackagePolicy:
     def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:
         """Reserve a package's name while the package is made: ``given``, or a new one.
 
-        The leftovers of killed processes are removed first.
-
-        Raises:
-            NameTaken: if ``given`` exists or another process has reserved it.
-            OSError: if the directory cannot be written.
+        The leftovers of killed processes are removed first. Raises ``NameTaken`` if ``given``
+        exists or another process has reserved it, and ``OSError`` if the directory cannot be
+        written.
         """
         self.clean(fs, directory)
         with ExitStack() as held:

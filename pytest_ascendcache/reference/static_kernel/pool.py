@@ -36,8 +36,7 @@ def compile_all(
 ) -> Iterator[tuple[Job, bytes | str]]:
     """Compile all jobs. Yields each job with its object, or with the reason of its failure.
 
-    Raises:
-        OpCompilerError: if a worker was killed.
+    Raises ``OpCompilerError`` if a worker was killed.
     """
     _Work.policy, _Work.jobs, _Work.soc, _Work.tuning = policy, jobs, soc, tuning
     pool = ProcessPoolExecutor(

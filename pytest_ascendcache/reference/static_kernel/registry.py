@@ -46,11 +46,9 @@ class RegistryPolicy(InstalledPolicy):
     def install(self, fs: Fs, opp: Path, package: Package, holder: Holder | None = None) -> bool:
         """Install a package, replacing one of the same name. Returns False if it was installed.
 
-        ``holder`` is the process it is installed for, in addition to its present holders.
-
-        Raises:
-            OSError: if the installation fails; then nothing of the package is installed.
-            RegistryError: if something that is not one of our packages has its name.
+        ``holder`` is the process it is installed for, in addition to its present holders. Raises
+        ``OSError`` if the installation fails; then nothing of the package is installed, and
+        ``RegistryError`` if something that is not one of our packages has its name.
         """
         with self.turn(fs, opp) as ai_core:
             self.clean(fs, ai_core)
@@ -98,10 +96,8 @@ class RegistryPolicy(InstalledPolicy):
         """Remove the package of exactly this name, unless others than ``holder`` hold it.
 
         Returns whether it was installed, and the other holders, for whom it stays installed.
-        ``force`` removes it although it has other holders.
-
-        Raises:
-            OSError: if it cannot be removed.
+        ``force`` removes it although it has other holders. Raises ``OSError`` if it cannot be
+        removed.
         """
 
         def attempt() -> tuple[bool, frozenset[Holder]]:
@@ -138,8 +134,7 @@ class RegistryPolicy(InstalledPolicy):
     def tried_again(self, attempt: Callable[[], Done]) -> Done:
         """Run ``attempt``, and repeat it if another node has changed the files in the meantime.
 
-        Raises:
-            OSError: for any other reason, or if other nodes keep changing the files.
+        Raises ``OSError`` for any other reason, or if other nodes keep changing the files.
         """
         for _ in range(ATTEMPTS):
             try:
@@ -152,8 +147,7 @@ class RegistryPolicy(InstalledPolicy):
     def refuse_foreign(self, directory: Path) -> None:
         """Refuse to touch what another installer or a user has put there.
 
-        Raises:
-            RegistryError: if the path exists and is not one of our packages.
+        Raises ``RegistryError`` if the path exists and is not one of our packages.
         """
         if (directory.exists() or directory.is_symlink()) and not self.is_ours(directory):
             raise RegistryError(f"[{directory}] is in the way: this installer did not make it")
@@ -215,8 +209,7 @@ class RegistryPolicy(InstalledPolicy):
     def directory(self, opp: Path) -> Path:
         """The directory of all packages.
 
-        Raises:
-            RegistryError: if it or one of its parents below ``opp`` is a symbolic link.
+        Raises ``RegistryError`` if it or one of its parents below ``opp`` is a symbolic link.
         """
         for path in (opp / "static_kernel", opp / AI_CORE, opp / AI_CORE / "config"):
             if path.is_symlink():

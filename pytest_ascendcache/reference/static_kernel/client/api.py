@@ -37,8 +37,8 @@ class CompiledModel:
     def __call__(self) -> Any:
         """Run the network. Returns its outputs by name.
 
-        Raises:
-            StaticKernelError: if its static kernels cannot be made; the next call tries again.
+        Raises ``StaticKernelError`` if its static kernels cannot be made; the next call tries
+        again.
         """
         if self._kernels is None:
             # If any of several nested profilers is incompatible with static kernels, use that one.
@@ -55,11 +55,7 @@ class NpuBackend:
     _session: Session
 
     def __call__(self, model: Network | str | os.PathLike[str]) -> CompiledModel:
-        """Compile a model.
-
-        Raises:
-            NetworkError: if a network file cannot be used.
-        """
+        """Compile a model. Raises ``NetworkError`` if a network file cannot be used."""
         network = model if isinstance(model, Network) else read_network(Path(model))
         return CompiledModel(network, self._config, self._session)
 
@@ -67,8 +63,7 @@ class NpuBackend:
 def get_npu_backend(*, compiler_config: CompilerConfig | None = None) -> NpuBackend:
     """A backend with a configuration, of which it takes a copy.
 
-    Raises:
-        StaticKernelError: for an unknown mode, or one in which static kernels have no effect.
+    Raises ``StaticKernelError`` for an unknown mode, or one in which static kernels have no effect.
     """
     config = copy.deepcopy(compiler_config or CompilerConfig())
     session = _session()

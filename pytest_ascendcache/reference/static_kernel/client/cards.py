@@ -31,8 +31,7 @@ class Cards:
     def exchange(self, news: Message, seconds: float) -> list[Message]:
         """Send this card's news, and wait for those of all. Returns them by rank.
 
-        Raises:
-            CardsError: naming a card that sends none within ``seconds``, or that has ended.
+        Raises ``CardsError`` naming a card that sends none within ``seconds``, or that has ended.
         """
         del seconds
         return [news]
@@ -40,8 +39,7 @@ class Cards:
     def wait(self, descriptor: int) -> None:
         """Wait until a descriptor is readable, and listen to the other cards meanwhile.
 
-        Raises:
-            CardsError: if the other cards cannot go on.
+        Raises ``CardsError`` if the other cards cannot go on.
         """
         poll([descriptor], None)
 
@@ -58,8 +56,7 @@ class CardsPolicy:
     def open(self, world: World, local_size: str) -> Cards:
         """Connect to the other cards. ``local_size`` is this card's raw ``LOCAL_WORLD_SIZE``.
 
-        Raises:
-            CardsError: if the address cannot be used.
+        Raises ``CardsError`` if the address cannot be used.
         """
         if not world.several:
             return Cards()

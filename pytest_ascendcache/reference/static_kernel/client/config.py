@@ -80,8 +80,7 @@ class ConfigPolicy:
     def check(self, config: CompilerConfig, profiling: Profiling) -> None:
         """Check that a configuration is supported.
 
-        Raises:
-            StaticKernelError: naming the option, its value, and the value to set.
+        Raises ``StaticKernelError`` naming the option, its value, and the value to set.
         """
         self.mode(config)
         if not self.wants(config):

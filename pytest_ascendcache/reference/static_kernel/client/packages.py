@@ -41,8 +41,7 @@ class PackagePolicy:
     def opp(self, environ: Mapping[str, str]) -> Path:
         """The operator package that kernels are installed into.
 
-        Raises:
-            StaticKernelError: if ``ASCEND_OPP_PATH`` does not name a directory.
+        Raises ``StaticKernelError`` if ``ASCEND_OPP_PATH`` does not name a directory.
         """
         text = environ.get("ASCEND_OPP_PATH", "")
         if not text or not Path(text).is_dir():
@@ -56,8 +55,7 @@ class PackagePolicy:
     def op_compiler(self, given: str, environ: Mapping[str, str]) -> str | None:
         """The command that compiles, or ``None`` for the embedded one.
 
-        Raises:
-            StaticKernelError: if ``given`` is not a command.
+        Raises ``StaticKernelError`` if ``given`` is not a command.
         """
         command = shutil.which(given or "op_compiler", path=environ.get("PATH"))
         if given and command is None:
@@ -70,8 +68,7 @@ class PackagePolicy:
     def made(self, directory: Path, ended: Ended) -> list[Path]:
         """The packages that op_compiler made in a directory.
 
-        Raises:
-            StaticKernelError: if it failed, or made none.
+        Raises ``StaticKernelError`` if it failed, or made none.
         """
         packages = sorted(directory.glob("*.run"))
         if ended.status != 0:
@@ -83,8 +80,7 @@ class PackagePolicy:
     def claim(self, fs: Fs, opp: Path, package: Path) -> Owned:
         """Record that this process is about to install a package.
 
-        Raises:
-            StaticKernelError: if the directory of records keeps disappearing.
+        Raises ``StaticKernelError`` if the directory of records keeps disappearing.
         """
         record = opp / OWNERS / package.stem / _own_name()
         for _ in range(ATTEMPTS):
@@ -101,11 +97,7 @@ class PackagePolicy:
         )
 
     def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
-        """Run a package, which installs itself.
-
-        Raises:
-            StaticKernelError: if that fails.
-        """
+        """Run a package, which installs itself. Raises ``StaticKernelError`` if that fails."""
         ended = run([str(owned.package)], _counted(environ), cards)
         if ended.status != 0:
             raise StaticKernelError(f"installing {owned.package} {ended.words}")
@@ -186,8 +178,7 @@ class Packages:
     def install(self, packages: list[Path], cards: Cards) -> None:
         """Install all packages, or none of them.
 
-        Raises:
-            StaticKernelError: naming the package that cannot be installed.
+        Raises ``StaticKernelError`` naming the package that cannot be installed.
         """
         before = len(self.owned)
         try:

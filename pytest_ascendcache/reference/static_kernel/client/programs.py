@@ -44,9 +44,8 @@ class Ended:
 def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
     """Run a command to its end. A warm process forks instead if it has loaded a package's code.
 
-    Raises:
-        StaticKernelError: if it cannot be started.
-        CardsError: if the other cards cannot go on meanwhile; the command is stopped first.
+    Raises ``StaticKernelError`` if it cannot be started, and ``CardsError`` if the other cards
+    cannot go on meanwhile; the command is stopped first.
     """
     if is_warm():
         from pytest_ascendcache.reference.static_kernel import resident

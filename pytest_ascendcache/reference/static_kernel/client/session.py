@@ -64,26 +64,22 @@ class Session:
     def check(self, config: CompilerConfig) -> None:
         """Check a configuration's mode.
 
-        Raises:
-            StaticKernelError: if the mode is unknown or incompatible with static kernels.
+        Raises ``StaticKernelError`` if the mode is unknown or incompatible with static kernels.
         """
         self._client.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
         """Run a network, after making its static kernels if they are requested.
 
-        Returns the outputs by name.
-
-        Raises:
-            StaticKernelError: if the kernels cannot be made or the network cannot be run.
+        Returns the outputs by name. Raises ``StaticKernelError`` if the kernels cannot be made or
+        the network cannot be run.
         """
         return self.execute(network, self.kernels(network, config, profiling))
 
     def kernels(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Kernels:
         """The kernels of a network: installed static ones, and others compiled now.
 
-        Raises:
-            StaticKernelError: if requested static kernels cannot be made.
+        Raises ``StaticKernelError`` if requested static kernels cannot be made.
         """
         if not self._client.config.wants(config):
             self._client.config.check(config, profiling)
@@ -278,8 +274,7 @@ class Session:
     def execute(self, network: Network, kernels: Kernels) -> Any:
         """Run a network with these kernels. Returns its outputs by name.
 
-        Raises:
-            StaticKernelError: if it does not run.
+        Raises ``StaticKernelError`` if it does not run.
         """
         from pytest_ascendcache.reference.kernels import KernelError
 

@@ -58,9 +58,8 @@ class TreePolicy:
     def build_directory(self, given: str | None, script: Path) -> Path:
         """The directory for output; by default the script's directory.
 
-        Raises:
-            StaticKernelError: if it does not exist, its path contains a link or ``..``, or it is
-                not readable and writable.
+        Raises ``StaticKernelError`` if it does not exist, its path contains a link or ``..``, or it
+        is not readable and writable.
         """
         text = given or str(script)
         if "\0" in text:
@@ -93,8 +92,7 @@ class TreePolicy:
     def make(self, fs: Fs, build_directory: Path, later: bool) -> Outputs:
         """Create new folders for one compile.
 
-        Raises:
-            StaticKernelError: if they cannot be created.
+        Raises ``StaticKernelError`` if they cannot be created.
         """
         root = build_directory / ROOT
         pid = os.getpid()

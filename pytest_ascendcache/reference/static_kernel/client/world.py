@@ -50,8 +50,7 @@ class WorldPolicy:
     def read(self, environ: Mapping[str, str]) -> World:
         """Read this card's rank and the meeting address.
 
-        Raises:
-            StaticKernelError: for an invalid value, naming the variable.
+        Raises ``StaticKernelError`` for an invalid value, naming the variable.
         """
         size = _number(environ, "WORLD_SIZE", 1, 1, 65536)
         try:
@@ -69,8 +68,7 @@ class WorldPolicy:
     def local_size(self, environ: Mapping[str, str], world: World) -> int:
         """The number of cards per node.
 
-        Raises:
-            StaticKernelError: if there are several cards and ``LOCAL_WORLD_SIZE`` is invalid.
+        Raises ``StaticKernelError`` if there are several cards and ``LOCAL_WORLD_SIZE`` is invalid.
         """
         if not world.several:
             return 1
