@@ -194,7 +194,9 @@ def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester)
         pass
     result = pytester.runpytest_subprocess("--ascend-stress-replay=h.jsonl")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *is of 2 nodes, and --ascend-nodes says 1; add *=2."])
+    result.stderr.fnmatch_lines(
+        ["ERROR: *was recorded on 2 nodes, and --ascend-nodes says 1; add *=2."]
+    )
 
 
 def test_a_replay_and_a_seed_exclude_each_other(pytester: pytest.Pytester) -> None:
