@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.conformance import fixtures
+from pytest_ascendcache.conformance.cache_mode import test_cache_mode
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.qualification.defects import entries
 from pytest_ascendcache.reports.rule_reference import rule_reference
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +42,27 @@ def test_the_rule_reference_has_every_rule_in_both_languages() -> None:
         assert (
             f"### {rule.id}\n\n**{rule.level.value}** · {rule.title_en} · {rule.title_zh}" in text
         )
+
+
+def test_a_reader_can_paste_the_new_rule_where_the_page_says() -> None:
+    page = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")
+    check, defect = map(ast.parse, re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    (function,) = check.body
+    assert isinstance(function, ast.FunctionDef)
+    assert [each.arg for each in function.args.args if not hasattr(fixtures, each.arg)] == []
+    assert _unknown_names(check, vars(test_cache_mode)) == set()
+    assert _unknown_names(defect, vars(entries)) == set()
+
+
+def _unknown_names(code: ast.Module, known: Mapping[str, object]) -> set[str]:
+    """The names that the code uses and neither defines nor finds among those known."""
+    nodes = list(ast.walk(code))
+    used = {each.id for each in nodes if isinstance(each, ast.Name)}
+    stored = {
+        each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    stored |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+    return used - stored - known.keys() - vars(builtins).keys()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
