@@ -322,7 +322,6 @@ def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str,
 COMMANDS = {
     "reports.comparison": ["{in}", "{in}"],
     "reports.html_report": ["{in}", "page.html"],
-    "reports.findings": ["--broken", "--group", "{in}"],
 }
 
 

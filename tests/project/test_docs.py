@@ -19,7 +19,7 @@ from pytest_ascendcache.conformance import fixtures
 from pytest_ascendcache.conformance.cache_mode import test_cache_mode
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.qualification.defects import entries
-from pytest_ascendcache.reports.rule_reference import rule_reference
+from tests.project.conftest import CiModule
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -36,8 +36,8 @@ def test_what_is_made_from_the_code_is_current() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_the_rule_reference_has_every_rule_in_both_languages() -> None:
-    text = rule_reference()
+def test_the_rule_reference_has_every_rule_in_both_languages(ci_module: CiModule) -> None:
+    text = ci_module("rule_reference").rule_reference()
     for rule in load_rules().values():
         assert (
             f"### {rule.id}\n\n**{rule.level.value}** · {rule.title_en} · {rule.title_zh}" in text

@@ -42,13 +42,13 @@ def test_two_releases_find_each_others_caches_and_are_compared(checkout: Checkou
         assert f"--ascend-mindspore={judged} --ascend-mindspore-other={other}" in output
     assert "there is no list of known deviations of 2.9.0; that of 2.10.0" in output
     assert "judging MindSpore 2.10.0 2.9.0: what -k damaged selects" in output
-    tables = r"reports.releases .*mindspore-releases.md( \S+-(2.10.0|2.9.0)-1.json){4}"
+    tables = r"ci/releases_page.py .*mindspore-releases.md( \S+-(2.10.0|2.9.0)-1.json){4}"
     assert re.search(tables, output)
 
 
 def test_findings_are_repeated_of_the_first_release_alone(checkout: Checkout) -> None:
     output = checkout.run("verify-mindspore", "2.10.0", "2.9.0", "--findings")
-    (page,) = re.findall(r"reports.findings --output (.*)", output)
+    (page,) = re.findall(r"ci/findings_page.py --output (.*)", output)
     assert page.startswith("docs/findings/mindspore-2.10.0.md --setting ")
     assert "2.9.0-1.json" not in page
     assert "--output docs/findings/mindspore-releases.md" in output

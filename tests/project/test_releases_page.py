@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from pytest_ascendcache.reports.releases import main, table
-from tests.reports.test_findings import check, report
+from tests.project.conftest import CiModule
+from tests.project.test_findings_page import check, report
 
 
 def of(release: str, *checks: dict[str, Any], toolchain: str = "graph") -> dict[str, Any]:
@@ -25,8 +26,16 @@ FINE = check("test_heals[a]", "pass", harm=None)
 OTHER = check("test_heals[b]", "pass", harm=None)
 
 
-def test_a_column_a_release_and_what_differs_check_by_check() -> None:
-    told = table([of("2.10.0", KNOWN, OTHER), of("2.9.0", BROKEN, OTHER), of("2.8.0", FINE, OTHER)])
+@pytest.fixture
+def releases_page(ci_module: CiModule) -> ModuleType:
+    """The module that makes the page."""
+    return ci_module("releases_page")
+
+
+def test_a_column_a_release_and_what_differs_check_by_check(releases_page: ModuleType) -> None:
+    told = releases_page.table(
+        [of("2.10.0", KNOWN, OTHER), of("2.9.0", BROKEN, OTHER), of("2.8.0", FINE, OTHER)]
+    )
     head, _, row, *rest = told.splitlines()
     assert [each.strip() for each in head.strip("|").split("|")] == [
         "toolchain",
@@ -44,15 +53,15 @@ def test_a_column_a_release_and_what_differs_check_by_check() -> None:
     assert "test_heals[b]" not in told
 
 
-def test_the_worst_harm_comes_first_whatever_the_toolchain() -> None:
+def test_the_worst_harm_comes_first_whatever_the_toolchain(releases_page: ModuleType) -> None:
     mild = check("test_heals[a]", "warn", harm="misleading")
-    told = table([of("1", mild), of("1", BROKEN, toolchain="operators")])
+    told = releases_page.table([of("1", mild), of("1", BROKEN, toolchain="operators")])
     assert told.index("| operators") < told.index("| graph ")
     assert told.endswith("Nothing.\n")
 
 
 def test_the_command_writes_and_prints_and_refuses_a_release_too_few(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    releases_page: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = []
     for number, each in enumerate([of("1", BROKEN), of("2", FINE), of("1", FINE, toolchain="o")]):
@@ -60,10 +69,10 @@ def test_the_command_writes_and_prints_and_refuses_a_release_too_few(
         paths[-1].write_text(json.dumps(each))
     page = tmp_path / "below/page.md"
     arguments = ["--title", "X", "--output", str(page)]
-    main([*arguments, *map(str, paths[:2])])
+    releases_page.main([*arguments, *map(str, paths[:2])])
     assert page.read_text().startswith("# X: releases side by side\n")
     assert page.read_text().endswith(capsys.readouterr().out)
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, *map(str, paths)])
+        releases_page.main([*arguments, *map(str, paths)])
     assert ended.value.code == 2
     assert "there is no report of o 2; give one of each release" in capsys.readouterr().err

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from findings_page import plain
+
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.reports.comparison import ABSENT, aligned, compare
 from pytest_ascendcache.reports.files import Document, read_report
-from pytest_ascendcache.reports.findings import plain
 from pytest_ascendcache.reports.records import beneath, harm_rank
 
 
@@ -78,9 +79,9 @@ def _result(check: Mapping[str, Any] | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m pytest_ascendcache.reports.releases``: see ``--help``."""
+    """``python ci/releases_page.py``: see ``--help``."""
     parser = argparse.ArgumentParser(
-        prog="python -m pytest_ascendcache.reports.releases", description=__doc__.splitlines()[0]
+        prog="ci/releases_page.py", description=__doc__.splitlines()[0]
     )
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     parser.add_argument("--output", type=Path, metavar="FILE.md", required=True)

@@ -217,9 +217,9 @@ def figures(report: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m pytest_ascendcache.reports.findings``: see ``--help``."""
+    """``python ci/findings_page.py``: see ``--help``."""
     parser = argparse.ArgumentParser(
-        prog="python -m pytest_ascendcache.reports.findings", description=__doc__.splitlines()[0]
+        prog="ci/findings_page.py", description=__doc__.splitlines()[0]
     )
     parser.add_argument(
         "--group",
