@@ -10,10 +10,10 @@ from pathlib import Path
 from api_reference import api_reference
 from budgets import budget_table
 from rule_reference import rule_reference
+from upgrade_page import upgrade_page
 
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.table import TABLE
-from pytest_ascendcache.reports.upgrade import upgrade_page
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\

@@ -33,7 +33,7 @@ from typing import Any
 from pytest_ascendcache.reference import atc, train
 from pytest_ascendcache.reference.cache.fs import Act, Step
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel import installer, op_compiler
 from pytest_ascendcache.reference.static_kernel.client import command
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
@@ -125,11 +125,16 @@ def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> P
     return program
 
 
+def install(argv: Sequence[str], environ: Mapping[str, str], policies: Policies) -> int:
+    """Like :func:`installer.run`. ``argv`` is a package, then its command line."""
+    return installer.run(argv, environ, policies.static_kernel.registry, policies.fs)
+
+
 PROGRAMS: dict[str, PolicyProgram] = {
     "atc": atc.run,
     "train": train.run,
     "op-compiler": op_compiler.run,
-    "installer": install.run,
+    "installer": install,
     "aclgraph": command.run,
 }
 """The commands that take policies, by name."""

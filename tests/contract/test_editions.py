@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import date
 from itertools import pairwise
 
 import pytest
@@ -36,12 +35,11 @@ from pytest_ascendcache.contract.editions import (
     editions_of,
     foreign_names,
     named,
-    pages,
     version_key,
 )
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.reference.edition import RELEASES
-from pytest_ascendcache.reports.upgrade import compared, upgrade_page
+from pytest_ascendcache.reports.upgrade import compared
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
@@ -252,18 +250,6 @@ def test_what_could_not_be_read_is_observed_and_never_called_new() -> None:
     assert changes(named("7.0"), named("5.0")) != []
     back = {each.after.id for each in changes(named("8.0"), named("7.0"))}
     assert "aging/minus-one" not in back
-
-
-@pytest.mark.parametrize("language", Language, ids=lambda each: each.value)
-def test_the_page_has_every_step_and_every_page(language: Language) -> None:
-    text = upgrade_page(language)
-    for edition in editions():
-        assert str(edition) in text
-    for page in pages():
-        assert page.address in text
-        assert date.fromisoformat(page.date)
-        assert page.edition in [each.name for each in editions()]
-    assert bool(CHINESE.search(text.partition("\n")[0])) is (language is Language.CHINESE)
 
 
 def test_a_comparison_in_lines() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ import pytest
 from pytest_ascendcache.conformance import fixtures
 from pytest_ascendcache.conformance.cache_mode import test_cache_mode
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.editions import editions, pages
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.qualification.defects import entries
 from tests.project.conftest import CiModule
 
@@ -42,6 +45,22 @@ def test_the_rule_reference_has_every_rule_in_both_languages(ci_module: CiModule
         assert (
             f"### {rule.id}\n\n**{rule.level.value}** · {rule.title_en} · {rule.title_zh}" in text
         )
+
+
+@pytest.mark.parametrize("language", Language, ids=lambda each: each.value)
+def test_the_page_on_upgrading_has_every_step_and_every_page(
+    ci_module: CiModule, language: Language
+) -> None:
+    text = ci_module("upgrade_page").upgrade_page(language)
+    for edition in editions():
+        assert str(edition) in text
+    for page in pages():
+        assert page.address in text
+        assert date.fromisoformat(page.date)
+        assert page.edition in [each.name for each in editions()]
+    assert bool(re.search("[\u4e00-\u9fff]", text.partition("\n")[0])) is (
+        language is Language.CHINESE
+    )
 
 
 def test_a_reader_can_paste_the_new_rule_where_the_page_says() -> None:

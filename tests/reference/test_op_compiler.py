@@ -22,10 +22,9 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import opinfo_document, write_opinfo
 from pytest_ascendcache.reference.kernels.execute import LoadedKernel
-from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.policies import Policies, StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel import op_compiler
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
-from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 
 COMMAND = [sys.executable, "-m", "pytest_ascendcache.reference.static_kernel.op_compiler"]
 FAULTY = [sys.executable, "-m", "pytest_ascendcache.reference.faulty", "op-compiler"]

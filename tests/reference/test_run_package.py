@@ -25,8 +25,8 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.faulty import faulty
-from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.faulty import faulty, install
+from pytest_ascendcache.reference.static_kernel import installer, op_compiler
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -77,7 +77,7 @@ def opp(tmp_path):
 
 def do(package, opp, *arguments):
     """Run a package in this process. Returns its exit status."""
-    return install.run([str(package), "--quiet", *arguments], by_hand(opp))
+    return installer.run([str(package), "--quiet", *arguments], by_hand(opp))
 
 
 def by_hand(opp):
@@ -263,7 +263,7 @@ def test_uninstalling_what_is_not_installed_is_no_error(packages, opp):
 
 def recorded(opp, log, package, *arguments):
     """The file operations of one run of a package."""
-    program = faulty(install.run)
+    program = faulty(install)
     argv = [json.dumps({"log": str(log)}), str(package), "--quiet", *arguments]
     assert program(argv, by_hand(opp)) == 0
     return read_log(log, opp)
@@ -325,9 +325,8 @@ def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, ki
 
 CUT_SHORT = """
 import os, sys
-from pytest_ascendcache.reference.faulty import faulty
-from pytest_ascendcache.reference.static_kernel import install
-sys.exit(faulty(install.run)(sys.argv[1:], os.environ))
+from pytest_ascendcache.reference.faulty import faulty, install
+sys.exit(faulty(install)(sys.argv[1:], os.environ))
 """
 
 
@@ -388,7 +387,7 @@ def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
         before.write(opp)
         plan = {"log": str(tmp_path / "log"), "point": each.point, "nth": each.nth, "do": error}
         plan.update({"acts": acts} if acts else {})
-        program = faulty(install.run)
+        program = faulty(install)
         argv = [json.dumps(plan), str(packages["pk"]), "--quiet", *arguments]
         status = program(argv, by_hand(opp))
         assert status in (0, 1), each

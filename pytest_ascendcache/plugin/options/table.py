@@ -257,11 +257,7 @@ _CHECKS = (
     ),
 )
 _REPORTS = (
-    Option(
-        "--ascend-report=FILE.json",
-        "write every verdict as JSON",
-        OUTPUT,
-    ),
+    Option("--ascend-report=FILE.json", "write every verdict as JSON", OUTPUT),
     Option(
         "--ascend-html=FILE.html",
         "write a page with every rule, combination and failure; it needs no network",

@@ -119,17 +119,19 @@ def run_atc(work: Path, options: Mapping[str, object], defect: str = "") -> None
     _run(program, *(f"--{key}={value}" for key, value in options.items()), work=work)
 
 
-def _fill(path: Path, defect: str = "") -> None:
-    """Compile the release into its cache ``cache`` with its own options."""
+def _filled(directory: Path, defect: str = "", **keys: Any) -> Path:
+    """Write a release, and compile it into its cache ``cache`` with its own options."""
+    path = _release(directory, **keys)
     options = {
-        "singleop": path.parent / "operators.json",
-        "output": path.parent / "out",
+        "singleop": directory / "operators.json",
+        "output": directory / "out",
         "soc_version": SOC,
         "op_compiler_cache_mode": "enable",
-        "op_compiler_cache_dir": path.parent / "cache",
+        "op_compiler_cache_dir": directory / "cache",
         **read_release(path, {}).kernel_options,
     }
-    run_atc(path.parent, options, defect)
+    run_atc(directory, options, defect)
+    return path
 
 
 def _rank_caches(directory: Path, *ranks: int) -> None:
@@ -180,14 +182,13 @@ def write_golden(
 
 @scene(what="nothing is wrong: caches, cards, knowledge base, manifest and ini are in order")
 def release_in_order(directory: Path) -> list[str]:
-    path = _release(
+    path = _filled(
         directory,
         environment={"ASCEND_MAX_OP_CACHE_SIZE": "200"},
         caches=["cache", "ranks"],
         cards=2,
         manifest="kernels.json",
     )
-    _fill(path)
     (directory / "cache/kernel_cache/op_cache.ini").write_text(_INI)
     _rank_caches(directory / "ranks", 0, 1)
     _manifest(path)
@@ -293,8 +294,7 @@ def precision_file_that_contradicts_itself(directory: Path) -> list[str]:
 
 @scene("release/knowledge-base-applied", what="the knowledge base was written after the kernels")
 def knowledge_base_after_the_kernels(directory: Path) -> list[str]:
-    path = _release(directory, caches="cache")
-    _fill(path)
+    path = _filled(directory, caches="cache")
     _tune(directory, 4, second=2_000_000_000)
     return judge(path)
 
@@ -305,16 +305,14 @@ def knowledge_base_after_the_kernels(directory: Path) -> list[str]:
     what="the knowledge base changed after the kernels, and force was forgotten",
 )
 def knowledge_base_changed_without_force(directory: Path) -> list[str]:
-    path = _release(directory, caches="cache")
-    _fill(path)
+    path = _filled(directory, caches="cache")
     _tune(directory, 8, second=2_000_000_000)
     return judge(path)
 
 
 @scene("release/cached-is-fresh", what="the same, and copying has lost the times")
 def knowledge_base_changed_and_copied(directory: Path) -> list[str]:
-    path = _release(directory, caches="cache")
-    _fill(path)
+    path = _filled(directory, caches="cache")
     _tune(directory, 8)
     return judge(path)
 
@@ -334,8 +332,7 @@ def release_by_a_toolchain_that_forgets_under_force(directory: Path) -> list[str
 def cache_of_another_precision_file(directory: Path) -> list[str]:
     # The toolchain does not have the mode in its key, so nothing but the bytes can tell.
     defect = "key-without-impl-mode"
-    path = _release(directory, caches="cache", precision="Sqrt=high_performance\n")
-    _fill(path, defect)
+    path = _filled(directory, defect, caches="cache", precision="Sqrt=high_performance\n")
     _release(directory, caches="cache")
     return judge(path, defect)
 
@@ -347,8 +344,7 @@ def release_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
 
 @scene("release/settings-agree", what="the ini file and the environment set different limits")
 def limits_that_contradict(directory: Path) -> list[str]:
-    path = _release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "500"}, caches="cache")
-    _fill(path)
+    path = _filled(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "500"}, caches="cache")
     (directory / "cache/kernel_cache/op_cache.ini").write_text(_INI)
     return judge(path)
 
@@ -389,15 +385,13 @@ def release_with_the_cache_of_another_card(directory: Path) -> list[str]:
 
 @scene("release/manifest", what="a kernel is not the golden one")
 def release_with_another_kernel(directory: Path) -> list[str]:
-    path = _release(directory, manifest="kernels.json")
-    _fill(path)
+    path = _filled(directory, manifest="kernels.json")
     _manifest(path, alter="Exp")
     return judge(path)
 
 
 @scene("release/manifest", what="the manifest lacks an operator")
 def release_with_an_operator_too_many(directory: Path) -> list[str]:
-    path = _release(directory, manifest="kernels.json")
-    _fill(path)
+    path = _filled(directory, manifest="kernels.json")
     _manifest(path, leave_out="Sqrt")
     return judge(path)

@@ -14,7 +14,6 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoInputs, Phase, Scenario
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.store import kernel_name
 from pytest_ascendcache.reference.incremental.surroundings import Surroundings
 from pytest_ascendcache.reference.kernels import (
@@ -25,6 +24,7 @@ from pytest_ascendcache.reference.kernels import (
     compiler_version,
 )
 from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.policies import IncrementalPolicies
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.incremental.rendezvous import Meeting
