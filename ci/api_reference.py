@@ -46,8 +46,8 @@ def api_reference() -> str:
     names = sorted(name for name, value in vars(fixtures).items() if _is_fixture(value))
     parts = [_HEAD, "## Fixtures\n", *map(_fixture, names)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
-    for module, names in _PUBLIC.items():
-        parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in names)]
+    for module, public in _PUBLIC.items():
+        parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in public)]
     return "\n".join(parts)
 
 

@@ -27,6 +27,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.archive import Manifest
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
+from pytest_ascendcache.toolchains import Toolchain
 
 _OP_COMPILER = "pytest_ascendcache.reference.static_kernel.op_compiler"
 _INDEX = AI_CORE / "config/ascend910b/binary_info_config.json"
@@ -61,8 +62,8 @@ def _compiling(directory: Path, bare: float) -> None:
         tensor = TensorDesc.of("float32", 4, 8 + number)
         info = OperatorInfo.of(OperatorSpec("Add", (tensor, tensor), (tensor,)))
         write_opinfo(dump / info.file_name(number), info)
-    words = [sys.executable, "-m", _OP_COMPILER, "-p", dump, "-v", "Ascend910B1", "-o"]
-    seconds = _command(*words, directory / "big", "-j", "2")
+    options = ("-p", dump, "-v", "Ascend910B1", "-o", directory / "big", "-j", "2")
+    seconds = _command(sys.executable, "-m", _OP_COMPILER, *options)
     rate = 250 / seconds
     print(
         f"op_compiler, 250 operators with -j 2: {rate:.0f} kernels compiled a second, start and "
@@ -149,7 +150,7 @@ def static_kernel_cards(directory: Path) -> None:
     )
 
 
-def _seconds(toolchain: object, directory: Path, size: int) -> float:
+def _seconds(toolchain: Toolchain, directory: Path, size: int) -> float:
     (directory / "shelf").mkdir(parents=True)
     sandbox = directory / "sandbox"
     sandbox.mkdir()

@@ -43,8 +43,8 @@ def pytest(directory: Path, *arguments: str) -> float:
 
 def bare_compile(directory: Path) -> float:
     """Return the median wall time of one forked compile without the suite around it, in seconds."""
-    parts = [directory / part for part in ("out", "work", "home")]
-    request = CompileRequest((CONTROL_OPERATOR,), CompileOptions(), None, *parts)
+    out, work, home = (directory / part for part in ("out", "work", "home"))
+    request = CompileRequest((CONTROL_OPERATOR,), CompileOptions(), None, out, work, home)
     with closing(reference_toolchain()) as toolchain:
 
         def compile_one() -> None:

@@ -212,15 +212,12 @@ def stress(directory: Path) -> None:
 def _wall(toolchain: Toolchain, directory: Path, ranks: int) -> float:
     """Return the seconds until all ranks have compiled their share of 64 operators."""
     operators = population(64)
-    requests = [
-        CompileRequest(
-            operators[rank::ranks],
-            CompileOptions(cache_mode=CacheMode.ENABLE),
-            directory / "cache",
-            *(directory / f"rank{rank}" / part for part in ("out", "work", "home")),
-        )
-        for rank in range(ranks)
-    ]
+    options = CompileOptions(cache_mode=CacheMode.ENABLE)
+    requests = []
+    for rank in range(ranks):
+        out, work, home = (directory / f"rank{rank}" / part for part in ("out", "work", "home"))
+        each = operators[rank::ranks]
+        requests.append(CompileRequest(each, options, directory / "cache", out, work, home))
     seconds, results = timed(toolchain.compile_together, requests)
     assert all(each.succeeded for each in results)
     return seconds

@@ -16,6 +16,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -89,7 +90,8 @@ def compared(directory: Path, each: Published, mode: str) -> tuple[float, str]:
     """Return how far the outputs are off, and the parts of the converted model."""
     path = _installed(directory, each)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    random, inputs = np.random.default_rng(0), {}
+    random = np.random.default_rng(0)
+    inputs: dict[str, Any] = {}
     for value in session.get_inputs():
         shape = each.shapes[value.name]
         if "float" in value.type:

@@ -47,14 +47,15 @@ def _used(check: Mapping[str, Any]) -> float:
     """Return the seconds in which a check was awake, looking for harm included."""
     evidence = check["evidence"]
     asleep: float = evidence.get("asleep", 0.0)
-    return max(0.0, max(check["seconds"], evidence["waited"]) - asleep)
+    awake: float = max(check["seconds"], evidence["waited"]) - asleep
+    return max(0.0, awake)
 
 
 def _shortest(checks: Sequence[Mapping[str, Any]]) -> float:
     """Return the seconds of a run that finds everything cached; few checks have only such runs."""
     runs = [(_used(each), each["evidence"]) for each in checks if each["evidence"]["starts"]]
     # Reports do not record waiting for the reference; its checks do little else.
-    each = [(one["waited"] or used) / one["starts"] for used, one in runs]
+    each: list[float] = [(one["waited"] or used) / one["starts"] for used, one in runs]
     return quantiles(each, n=20)[0]
 
 

@@ -9,10 +9,12 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> None:
     options = dict(each.removeprefix("--").split("=", 1) for each in arguments)
     asked = json.loads(Path(options["input_param"]).read_text())
     (operator,) = asked["op_list"]
@@ -25,7 +27,7 @@ def main(arguments):
         shutil.copyfile(kept.with_suffix(suffix), Path(options["output"], name + suffix))
 
 
-def compiled(kind, operator, soc, kept):
+def compiled(kind: str, operator: dict[str, Any], soc: str, kept: Path) -> None:
     """Compile into ``kept``. The metadata comes last, because it marks the entry as complete."""
     from pytest_ascendcache.operators.opinfo_json import parse_opinfo
     from pytest_ascendcache.reference.static_kernel.compilation import Job, StaticKernelPolicy
@@ -43,7 +45,7 @@ def compiled(kind, operator, soc, kept):
         temporary.replace(kept.with_suffix(suffix))
 
 
-def as_dumped(given):
+def as_dumped(given: Any) -> Any:
     """Return a tensor or an attribute with the names of a dump instead of those of ``opc``."""
     if given is None:
         return None
