@@ -17,6 +17,8 @@ from pytest_ascendcache.plugin.options.settings import SUITE, read_settings
 from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
     FAILED,
+    JUDGED,
+    JUDGED_BY,
     RENDEZVOUS,
     SESSION,
     SETTINGS,
@@ -96,12 +98,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    stash = session.config.stash
+    if SESSION in stash and hasattr(session.config, "workerinput"):
+        from pytest_ascendcache.plugin.judged import tell_controller
+
+        tell_controller(session.config)
     yield
     # After everything else, also with -q: the last line says what was judged.
-    if SESSION in session.config.stash:
+    if SESSION in stash or JUDGED in stash:
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if what := getattr(node, "workeroutput", {}).get(JUDGED_BY):
+        node.config.stash.setdefault(JUDGED, set()).add(what)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -193,6 +206,15 @@ def pytest_report_teststatus(report: pytest.TestReport) -> Any:
     from pytest_ascendcache.plugin.verdicts import status
 
     return status(verdict)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if not {"undecided", "warned", "known deviation"}.isdisjoint(terminalreporter.stats):
+        from pytest_ascendcache.plugin.reporting import write_own_checks
+
+        write_own_checks(terminalreporter, with_reasons=not settings_of(config).folders)
 
 
 def pytest_assertrepr_compare(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_ascendcache.language import text
-from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.stash import JUDGED, JUDGED_BY, ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
 
@@ -38,6 +38,13 @@ def judged(settings: Settings, toolchain: Toolchain | None) -> dict[str, str]:
     return {"what": what, "version": toolchain.version, "path": path, "text": line}
 
 
+def tell_controller(config: pytest.Config) -> None:
+    """Have an xdist worker say what it judged; of a user's own tests only workers know that."""
+    if (toolchain := ascend_session_of(config).made_toolchain) is not None:
+        line = judged(settings_of(config), toolchain)["text"]
+        config.workeroutput[JUDGED_BY] = line  # type: ignore[attr-defined]
+
+
 def write_judged(config: pytest.Config) -> None:
     """Write the line that says what was judged, if this run judged anything."""
     settings = settings_of(config)
@@ -46,6 +53,9 @@ def write_judged(config: pytest.Config) -> None:
     if reporter is None or quiet:
         return
     toolchain = ascend_session_of(config).made_toolchain
+    lines = config.stash.get(JUDGED, set())
     if toolchain is not None or config.pluginmanager.hasplugin("ascendcache-collector"):
-        what = say(config, judged(settings, toolchain)["text"])
+        lines = {judged(settings, toolchain)["text"]}
+    for line in sorted(lines):
+        what = say(config, line)
         reporter.write_line(text("t_judged", language_of(config), what=what))

@@ -11,10 +11,12 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import append_output, write_output
-from pytest_ascendcache.language import Language
+from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
 from pytest_ascendcache.plugin.options.settings import Settings
+from pytest_ascendcache.plugin.users_language import language_of
 from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.reports.records import VerdictRecord, verdict_text
 
 _SHOWN_BY_PYTEST = ("failed", "error")
 
@@ -97,7 +99,33 @@ def without_failed_checks(reporter: pytest.TerminalReporter) -> Iterator[None]:
         reporter.stats.update(kept)
 
 
-def _is_of_suite(report: object) -> bool:
-    return hasattr(report, "ascend_record") and getattr(report, "nodeid", "").startswith(
-        SUITE_NODES
+def write_own_checks(reporter: pytest.TerminalReporter, with_reasons: bool) -> None:
+    """Print tracebacks of a user's undecided checks, whose category pytest does not print.
+
+    ``with_reasons`` also prints the warnings, for a run without the report of the suite.
+    """
+    undecided, *others = (
+        [each for each in reporter.stats.get(name, ()) if _is_of_user(each)]
+        for name in ("undecided", "warned", "known deviation")
     )
+    if undecided and reporter.config.getoption("tbstyle") != "no":
+        reporter.write_sep("=", "UNDECIDED", red=True)
+        for report in undecided:
+            reporter.write_sep("_", report.head_line, red=True)
+            report.toterminal(reporter.config.get_terminal_writer())
+    language = language_of(reporter.config)
+    for report in (*undecided, *others[0], *others[1]) if with_reasons else ():
+        record = VerdictRecord.from_dict(report.ascend_record)
+        verdict = verdict_text(record.verdict, language).upper()
+        reason = translated(record.message.partition("\n")[0], language)
+        reporter.line(f"{verdict} {record.rule} {report.nodeid}: {reason}")
+
+
+def _is_of_suite(report: object) -> bool:
+    return hasattr(report, "ascend_record") and not _is_of_user(report)
+
+
+def _is_of_user(report: object) -> bool:
+    """Whether this is the report of a check that the user has written."""
+    name = getattr(report, "nodeid", "")
+    return hasattr(report, "ascend_record") and not name.startswith(SUITE_NODES)

@@ -20,6 +20,10 @@ FAILED: pytest.StashKey[bool] = pytest.StashKey()
 GANG: pytest.StashKey[str] = pytest.StashKey()
 """The node id of the gang's check, where each rank is a test of its own."""
 RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
+JUDGED: pytest.StashKey[set[str]] = pytest.StashKey()
+"""What the workers of a run judged, a line for each toolchain."""
+JUDGED_BY = "ascendcache_judged"
+"""The name under which a worker gives that line to the controller."""
 
 
 def settings_of(config: pytest.Config) -> Settings:

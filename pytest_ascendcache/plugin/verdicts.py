@@ -292,6 +292,8 @@ def _plain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in _MACHINE:
         where = f" ({error.filename})" if error.filename else ""
         return f"this machine prevents the check: {error.strerror}{where}"
+    if isinstance(error, pytest.FixtureLookupError):
+        return f"there is no fixture {error.argname!r} for this check"
     return str(error) if isinstance(error, _FOR_READERS) else ""
 
 

@@ -96,6 +96,53 @@ def test_users_own_tests_say_what_they_judged(suite: pytest.Pytester) -> None:
     )
     assert NOT_CANN in suite.runpytest_subprocess("-q", "test_one.py").outlines[-1]
     assert "judged" not in suite.runpytest_subprocess("-q", "test_two.py").stdout.str()
+    on_workers = suite.runpytest_subprocess("-q", "-n", "1", "test_one.py")
+    assert NOT_CANN in on_workers.outlines[-1]
+
+
+OWN_CHECKS = """
+import pytest
+
+def check(rule):
+    return pytest.mark.ascend_rule(rule)
+
+@check("cache-mode/enable-reuses")
+def test_breaks_off(ascend_toolchain):
+    {}["nothing"]
+
+@check("cache-mode/enable-reuses")
+def test_asks_for_nothing(ascend_cash):
+    pass
+
+@check("robust/heals-damaged-entry")
+def test_warns(ascend_toolchain):
+    assert "healed" == "damaged"
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=str)
+def test_users_own_checks_say_why_they_did_not_pass(
+    suite: pytest.Pytester, options: list[str]
+) -> None:
+    suite.makepyfile(test_own=OWN_CHECKS)
+    result = suite.runpytest_subprocess(*options, "test_own.py")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines_random(
+        [
+            ">       {}*nothing*",
+            "UNDECIDED cache-mode/enable-reuses test_own.py::test_breaks_off: KeyError: 'nothing'",
+            "UNDECIDED cache-mode/enable-reuses test_own.py::test_asks_for_nothing: there is no "
+            "fixture 'ascend_cash' for this check",
+            "WARN robust/heals-damaged-entry test_own.py::test_warns: *'healed' == 'damaged'*",
+        ]
+    )
+    chinese = suite.runpytest_subprocess(*options, "--tb=no", "--ascend-language=zh", "test_own.py")
+    chinese.stdout.fnmatch_lines(
+        ["无法判定 *::test_asks_*: 该检查没有名为 'ascend_cash' 的 *"]
+    )
+    chinese.stdout.no_fnmatch_line(">  *")
+    with_suite = suite.runpytest_subprocess("--ascend-cache", RULE, "test_own.py")
+    with_suite.stdout.fnmatch_lines([">       {}*nothing*", "*why  *KeyError*"])
 
 
 def test_fixtures_of_the_suite_and_of_a_user_do_not_meet(suite: pytest.Pytester) -> None:
