@@ -1,9 +1,11 @@
 """The processes that a run of pytest starts, forked from one that has imported everything already.
 
 A new xdist worker or fork server of the reference imports pytest, LLVM and the suite, which takes
-longer than most tests. Inside :func:`forked` both are forked from a nursery. The nursery was forked
-before the run had a configuration or threads, so its children know nothing of the run. Workers with
-a Python of their own (``--tx popen//python=...``) and those on other hosts are started as usual.
+longer than most tests. Inside :func:`forked` both are forked from a nursery. The nursery of workers
+was forked before the run had a configuration or threads, so its children know nothing of the run;
+that of servers before pytest and the suite were imported, as half of a compile's time goes into
+copying the server's memory. Workers with a Python of their own (``--tx popen//python=...``) and
+those on other hosts are started as usual.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def forked() -> Iterator[None]:
 
     from pytest_ascendcache.processes import forked as launcher
 
-    nursery = _Nursery()
+    nursery, of_servers = Nursery(), SERVERS[-1]
     usual = gateway_io.Popen2IOMaster.__init__
     worker = [sys.executable, "-u", "-c", gateway_io.popen_bootstrapline]
 
@@ -55,12 +57,12 @@ def forked() -> Iterator[None]:
     def start_server(command: Sequence[str], **options: Any) -> Any:
         python, option, module, *_ = command
         is_known = (python, option) == (sys.executable, "-m") and module in _SERVERS
-        if not is_known or nursery.mounts != _mounts():
+        if not is_known or of_servers.mounts != _mounts():
             return subprocess.Popen(command, **options)
         words, (requests,) = options["stdout"].fileno(), options["pass_fds"]
         with Path(os.devnull).open("rb") as nothing:
             streams = {0: nothing.fileno(), 1: words, 2: words, requests: requests}
-            return nursery.start([*command[2:]], streams, options["env"])
+            return of_servers.start([*command[2:]], streams, options["env"])
 
     gateway_io.Popen2IOMaster.__init__ = start_worker  # type: ignore[method-assign]
     launcher.subprocess = types.SimpleNamespace(  # type: ignore[attr-defined]
@@ -98,12 +100,18 @@ class _Child:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-class _Nursery:
-    """The process from which programs are forked; it ends after the last of them."""
+class Nursery:
+    """The process from which programs are forked; it ends after the last of them.
+
+    Children of this process can ask it, too.
+    """
 
     def __init__(self) -> None:
         self.mounts = _mounts()
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:  # a worker keeps descriptors as high as this one
+            high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        self._requests = socket.socket(fileno=high)
         self._process = os.fork()
         if self._process == 0:
             self._requests.close()
@@ -136,9 +144,13 @@ class _Nursery:
         os.waitpid(self._process, 0)
 
 
+SERVERS: list[Nursery] = []
+"""The nursery of fork servers, which warm_pytest.py starts."""
+
+
 def _serve(requests: socket.socket) -> NoReturn:
     """Fork programs, each below a process that waits for it."""
-    waiters = []
+    waiters: set[int] = set()
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 8)
         if not word:
@@ -147,7 +159,7 @@ def _serve(requests: socket.socket) -> NoReturn:
         if waiter == 0:
             requests.close()
             _wait_for_one(*descriptors)
-        waiters.append(waiter)
+        waiters = {each for each in waiters if os.waitpid(each, os.WNOHANG) == (0, 0)} | {waiter}
         for each in descriptors:
             os.close(each)
     for waiter in waiters:

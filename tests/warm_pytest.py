@@ -68,6 +68,15 @@ def _import_everything() -> None:
     """Import pytest, its plugins and the suite, by collecting the suite."""
     # Hypothesis stores constants of our modules in the same place as the tests' own runs.
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).parents[1] / ".hypothesis")
+    import nursery
+
+    from pytest_ascendcache.qualification import defective
+    from pytest_ascendcache.reference import forkserver
+
+    assert defective
+    forkserver.preload()
+    nursery.SERVERS.append(nursery.Nursery())
+    gc.enable()
     import pytest
 
     with (
@@ -81,17 +90,12 @@ def _import_everything() -> None:
         code = pytest.main([*fixed, "--collect-only", *suite])
     if code != 0:
         raise SystemExit(f"the suite cannot be collected:\n{output.getvalue()}")
-    import nursery
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
     from pytest_ascendcache.qualification.runs import import_what_runs_import
-    from pytest_ascendcache.reference import forkserver
 
-    assert nursery
     import_what_runs_import()
-    forkserver.preload()
     _let_hypothesis_read_it()
-    gc.enable()
 
     # The run above rewrote the imported modules; each fork would warn that it had not.
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]

@@ -137,9 +137,7 @@ def test_users_own_checks_say_why_they_did_not_pass(
         ]
     )
     chinese = suite.runpytest_subprocess(*options, "--tb=no", "--ascend-language=zh", "test_own.py")
-    chinese.stdout.fnmatch_lines(
-        ["无法判定 *::test_asks_*: 该检查没有名为 'ascend_cash' 的 *"]
-    )
+    chinese.stdout.fnmatch_lines(["无法判定 *::test_asks_*: 该检查没有名为 'ascend_cash' 的 *"])
     chinese.stdout.no_fnmatch_line(">  *")
     with_suite = suite.runpytest_subprocess("--ascend-cache", RULE, "test_own.py")
     with_suite.stdout.fnmatch_lines([">       {}*nothing*", "*why  *KeyError*"])
