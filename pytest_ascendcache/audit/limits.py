@@ -10,12 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from pytest_ascendcache.contract.aging import (
-    HALF_AN_HOUR,
-    CacheLimits,
-    expected_limits,
-    ini_limits,
-)
+from pytest_ascendcache.contract.aging import HALF_AN_HOUR, CacheLimits, expected_limits, ini_limits
 from pytest_ascendcache.contract.editions import Edition, default, foreign_names
 from pytest_ascendcache.words import count, nearest
 

@@ -30,14 +30,7 @@ from pytest_ascendcache.contract.options import (
     other_soc,
 )
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
-from pytest_ascendcache.contract.rules import (
-    Capability,
-    Level,
-    Rule,
-    Source,
-    load_rules,
-    rules_for,
-)
+from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules, rules_for
 from pytest_ascendcache.contract.verdict import Verdict
 
 __all__ = [

@@ -5,11 +5,7 @@ This room sends requests to a toolchain and looks at markers and two snapshots. 
 
 from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, ClientRun
-from pytest_ascendcache.observation.control import (
-    CONTROL_RUNS,
-    network_control,
-    positive_control,
-)
+from pytest_ascendcache.observation.control import CONTROL_RUNS, network_control, positive_control
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
     CacheSize,

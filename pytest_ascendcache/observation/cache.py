@@ -29,12 +29,7 @@ from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Posi
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import (
-    CompileRequest,
-    CompileResult,
-    Toolchain,
-    ToolchainError,
-)
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
 
 
 @dataclass(frozen=True)

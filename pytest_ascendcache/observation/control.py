@@ -17,13 +17,7 @@ from pytest_ascendcache.caches import GRAPH_CACHE
 from pytest_ascendcache.contract import CacheMode, Delivered, Fate
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
-from pytest_ascendcache.observation.impostor import (
-    NETWORK,
-    SLOPES,
-    Impostor,
-    Marks,
-    OtherConstant,
-)
+from pytest_ascendcache.observation.impostor import NETWORK, SLOPES, Impostor, Marks, OtherConstant
 from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
 from pytest_ascendcache.observation.probe_networks import Probe, probe_network
 from pytest_ascendcache.observation.run import Run

@@ -13,13 +13,7 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
-from pytest_ascendcache.contract.deviations import (
-    STALE,
-    Deviation,
-    Judged,
-    Occurrence,
-    occurrences,
-)
+from pytest_ascendcache.contract.deviations import STALE, Deviation, Judged, Occurrence, occurrences
 from pytest_ascendcache.language import text, translated
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
 from pytest_ascendcache.plugin.estimate import estimate

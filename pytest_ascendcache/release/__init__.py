@@ -36,11 +36,7 @@ from pytest_ascendcache.release.precision import (
     unknown_nodes,
 )
 from pytest_ascendcache.release.problem import Problem, story
-from pytest_ascendcache.release.samples import (
-    SamplesError,
-    float32_outputs,
-    sample_inputs,
-)
+from pytest_ascendcache.release.samples import SamplesError, float32_outputs, sample_inputs
 
 __all__ = [
     "KernelDigest",

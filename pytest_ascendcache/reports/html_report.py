@@ -17,11 +17,7 @@ from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
 from pytest_ascendcache.reports.answer import answer, counted, judged_by, where
 from pytest_ascendcache.reports.causes import Cause, causes_of
-from pytest_ascendcache.reports.files import (
-    Document,
-    ReportFileError,
-    read_report,
-)
+from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally
 

@@ -11,12 +11,7 @@ from typing import Any
 from pytest_ascendcache.contract import Rule, Verdict
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import SCHEMA, Document
-from pytest_ascendcache.reports.records import (
-    WORST_FIRST,
-    VerdictRecord,
-    accuracy_rows,
-    harm_rank,
-)
+from pytest_ascendcache.reports.records import WORST_FIRST, VerdictRecord, accuracy_rows, harm_rank
 
 
 def document(

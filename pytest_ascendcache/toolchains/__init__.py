@@ -4,11 +4,7 @@ from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
-from pytest_ascendcache.toolchains.conversion import (
-    ConvertRequest,
-    ConvertResult,
-    ModelConverter,
-)
+from pytest_ascendcache.toolchains.conversion import ConvertRequest, ConvertResult, ModelConverter
 from pytest_ascendcache.toolchains.installed import atc_toolchain
 from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (

@@ -28,11 +28,7 @@ from pytest_ascendcache.toolchains.base import (
     log_directory,
     wait_for_all,
 )
-from pytest_ascendcache.toolchains.conversion import (
-    ConvertRequest,
-    ConvertResult,
-    delivered_model,
-)
+from pytest_ascendcache.toolchains.conversion import ConvertRequest, ConvertResult, delivered_model
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
 from pytest_ascendcache.toolchains.static_kernel import (
