@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 
 from pytest_ascendcache.nodes.profile import LOOKUPS_STAY, NodeProfile
-from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running, ToolchainError
 
 _CLONE_NEWNS = 0x20000
 _MS_REC, _MS_SLAVE = 1 << 14, 1 << 19

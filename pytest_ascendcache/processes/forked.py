@@ -12,12 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.guard import running_processes
 from pytest_ascendcache.processes.launch import (
     Command,
     Ended,
     Running,
+    ToolchainError,
     check_not_waited,
     kill_group,
     read_tail,

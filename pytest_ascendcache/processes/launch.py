@@ -17,13 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.guard import OUTPUT_TAIL
 
 _GUARD = Path(__file__).with_name("guard.py")
 
 _GUARD_PATIENCE = 60.0
 """Seconds a guard may take to start on a busy machine, and to kill its processes."""
+
+
+class ToolchainError(Exception):
+    """The toolchain could not be run, so no promise can be judged."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,14 @@ from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import (
+    Command,
+    Launcher,
+    ProcessLauncher,
+    Running,
+    ToolchainError,
+)
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
 from pytest_ascendcache.reference import edition as played

@@ -1,7 +1,6 @@
 """Systems under test behind one small protocol. This room does not judge."""
 
-from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
 from pytest_ascendcache.toolchains.conversion import ConvertRequest, ConvertResult, ModelConverter

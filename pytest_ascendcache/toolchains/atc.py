@@ -19,9 +19,14 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultPlan, FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
 from pytest_ascendcache.processes.ending import in_words
-from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.hosts import HostLauncher, another_host
-from pytest_ascendcache.processes.launch import Command, Ended, Launcher, ProcessLauncher
+from pytest_ascendcache.processes.launch import (
+    Command,
+    Ended,
+    Launcher,
+    ProcessLauncher,
+    ToolchainError,
+)
 from pytest_ascendcache.toolchains.base import (
     CommandToolchain,
     Started,

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import Command, Ended, Launcher, Running, end_all
+from pytest_ascendcache.processes.launch import (
+    Command,
+    Ended,
+    Launcher,
+    Running,
+    ToolchainError,
+    end_all,
+)
 from pytest_ascendcache.toolchains.protocol import CompileRequest, CompileResult, StagedChange
 
 if TYPE_CHECKING:

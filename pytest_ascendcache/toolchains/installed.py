@@ -16,7 +16,7 @@ from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain, find_program, with_strace
 from pytest_ascendcache.toolchains.models import can_write_models
 from pytest_ascendcache.toolchains.protocol import StagedChange

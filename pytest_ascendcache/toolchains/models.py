@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ToolchainError
 
 _SAME = ("Abs", "Add", "Exp", "LeakyRelu", "Mul", "Neg", "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh")
 _TYPES = {"RealDiv": "Div", **{each: each for each in _SAME}}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.toml import tomllib
-from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ToolchainError
 
 NATIVE = Path(__file__).with_name("native")
 """Our own C++: stand-ins for missing parts, and the command around the cache layer."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_ascendcache.operators.evaluation import network_constants
 from pytest_ascendcache.operators.network import Network, Node
-from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.toolchains.training import Script
 
 SUM = "reduced"

@@ -17,9 +17,8 @@ from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segme
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace
-from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Command, Launcher
+from pytest_ascendcache.processes.launch import Command, Launcher, ToolchainError
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.mindspore import forkserver
