@@ -147,7 +147,8 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
                 more = matrix.noticing(ended.report)
                 before = matrix.read()
                 name = matrix.name_of(defect)
-                matrix.write({**before, name: tuple(sorted({*before.get(name, ()), *more}))})
+                every = {each.check: each for each in (*before.get(name, ()), *more)}
+                matrix.write({**before, name: tuple(sorted(every.values()))})
                 print(f"{len(more):>4} of {len(nodes)} checks notice {name}", flush=True)
     return 0
 

@@ -149,6 +149,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert matrix.read(tmp_path / "none.json") == {}
 
 
+def test_the_record_has_every_check_once_and_in_order(tmp_path: Path) -> None:
+    matrix.write(matrix.read(), tmp_path / "kills.json")
+    assert (tmp_path / "kills.json").read_text() == matrix.KILLS.read_text()
+
+
 def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pytester) -> None:
     kills, defects = matrix.read(), load_defects()
     recorded = {name.partition(" (CANN ")[0] for name in kills if VENDOR not in name}
