@@ -1,4 +1,4 @@
-"""``--ascend-edition`` as users meet it: header, totals, undecided, bad input, audit, release."""
+"""``--ascend-edition``: header, totals, undecided checks, bad input, audits and releases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
 
 
 def _atc(directory: Path, toolkit: str, opp: str) -> Path:
-    """A program that only fails, in an installation whose version files name these releases."""
+    """Write an atc that only fails, and the version files that name these releases."""
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
     (directory / "toolkit/bin/atc").chmod(0o755)
     for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):

@@ -32,9 +32,9 @@ WITH_TABLE = pytest.mark.usefixtures("table")
 
 
 def cases_of(life: Any) -> list[str]:
-    """The cases of a life, as the suite has them."""
-    (given,) = (mark for mark in life.pytestmark if mark.name == "parametrize")
-    return [each.id for each in given.args[1]]
+    """Return the cases of a life, like those of the suite."""
+    (parametrization,) = (mark for mark in life.pytestmark if mark.name == "parametrize")
+    return [each.id for each in parametrization.args[1]]
 
 
 @pytest.fixture
@@ -98,12 +98,12 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
 @pytest.mark.parametrize(
     ("workers", "control", "strain", "seconds"),
     [
-        # A run computes for 0.2 s and sleeps for 0.8 s; waiting for processors, it took 1.4 s.
+        # A run computes for 0.2 s and sleeps for 0.8 s. With waiting for processors it took 1.4 s.
         (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
         (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 54 * 0.4 / 2),
         # Its processor time is unknown, so all of its duration may be sleep.
         (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
-        # It only computes, and was lucky to get a processor.
+        # It only computes, and got a processor at once by luck.
         (1, PositiveControl(seconds=0.6, used=0.5), 3.0, 50 * 0.5 * 3),
         (1, PositiveControl(seconds=0.6, used=0.5), 1.0, 50 * 0.6),
     ],
@@ -124,7 +124,7 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
         (1, 1.0, 0.0, 4 * 402 * 0.5),
         (1, 1.0, 0.15, 4 * 402 * 0.25),
         (1, 3.0, 0.15, 4 * 402 * 0.25 * 3),
-        # The shortest duration counts if a server worked at the same time.
+        # If a server worked at the same time, the shortest duration counts.
         (1, 1.0, 0.7, 4 * 402 * 0.5),
         # Every worker starts a server and runs the positive control.
         (2, 1.0, 0.15, 4 * 402 * 0.25 + 2 * 1.7),

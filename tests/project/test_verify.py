@@ -1,4 +1,4 @@
-"""``ci/verify``, the first command of the README, says at once what it does."""
+"""``ci/verify``, the first command of the README, prints at once what it does."""
 
 from __future__ import annotations
 

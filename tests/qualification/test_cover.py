@@ -1,4 +1,4 @@
-"""Which checks are chosen for a budget."""
+"""The choice of checks for a budget."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CHECKS = st.lists(
 def test_the_check_that_notices_most_for_its_cost_comes_first() -> None:
     candidates = [Candidate("costly", "r", 6.0), Candidate("cheap", "r", 2.0)]
     notices = {"costly": frozenset("abc"), "cheap": frozenset("ab")}
-    found = cover(candidates, notices, 9.0)
-    assert found.chosen == ("cheap", "costly")
-    assert (found.noticed, found.known, found.share) == (3, 3, 1.0)
+    result = cover(candidates, notices, 9.0)
+    assert result.chosen == ("cheap", "costly")
+    assert (result.noticed, result.known, result.share) == (3, 3, 1.0)
 
 
 def test_a_noticed_defect_counts_once() -> None:
@@ -33,7 +33,7 @@ def test_a_noticed_defect_counts_once() -> None:
 
 
 def test_a_costly_check_that_notices_more_replaces_cheap_ones() -> None:
-    """Each cheap check adds more for its cost, and either one leaves no room for the costly one."""
+    """Each cheap check adds more for its cost, but leaves no room for the costly one."""
     candidates = [
         Candidate("one", "r", 1.0),
         Candidate("two", "r", 2.0),
@@ -58,7 +58,10 @@ def test_one_check_of_each_rule_is_put_first() -> None:
     candidates = [Candidate(name, name[0], 1.0) for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
     notices = {"c1": frozenset("xyz"), "a2": frozenset("v"), "b1": frozenset("w")}
     found = cover(candidates, notices, 4.0, {"a1", "a2", "b2"})
-    assert found.ahead == ("a2", "b2")  # the one of the two that adds something
+    assert found.ahead == (
+        "a2",
+        "b2",
+    )  # of a1 and a2, only a2 notices something
     assert found.chosen == ("a2", "b2", "c1", "b1")
 
 
@@ -115,10 +118,10 @@ def test_entries_of_one_reason_are_one_deviation() -> None:
         )
         for entry in shown.values()
     }
-    found = noticed_by(kills, {"x", "y", "z"})
-    assert found["x"] == found["y"] != found["z"]
-    assert {len(each) for each in found.values()} == {1}
-    assert "gone" not in found
+    noticed = noticed_by(kills, {"x", "y", "z"})
+    assert noticed["x"] == noticed["y"] != noticed["z"]
+    assert {len(each) for each in noticed.values()} == {1}
+    assert "gone" not in noticed
 
 
 def test_the_next_check_always_adds_the_most_for_its_cost() -> None:

@@ -1,4 +1,4 @@
-"""The recorded kill matrix names existing defects and checks, and quick runs use the cheapest."""
+"""The kill matrix names existing defects and checks, and quick runs use the cheapest checks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_defect_is_recorded_if_every_rule_has_a_check() -> None:
 
 
 def _runs(*checks: str) -> Any:
-    """Stands for ``SuiteRuns``, with these checks."""
+    """Return a stand-in for ``SuiteRuns`` with these checks."""
     return SimpleNamespace(checks=dict.fromkeys(checks, A), files=lambda _: [PACKAGE])
 
 
@@ -106,7 +106,7 @@ def test_a_rule_that_must_not_notice_is_asked_by_the_checks_that_notice_others()
     alone = first_asked(replace(kept, breaks=()), False, runs, known)
     assert isinstance(alone, Named)
     assert not any("own" in each for each in alone.arguments)
-    # Without a recorded check all checks of the rule are run.
+    # Without a recorded check, all checks of the rule run.
     assert not isinstance(first_asked(kept, False, runs, {DEFECT.name: (own,)}), Named)
 
 
@@ -188,4 +188,4 @@ def test_every_defect_and_rule_has_a_record() -> None:
         for each in judged
         if not {*each.breaks} <= {kill.rule for kill in kills.get(matrix.name_of(each), ())}
     ]
-    assert lacking == []  # ci/qualify --matrix records them
+    assert lacking == []  # if not, run ci/qualify --matrix
