@@ -31,7 +31,8 @@ from pytest_ascendcache.contract.verdict import broken_promise
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 
-# mode, under debug, entry before -> the outcomes that the document allows, as "delivered entry".
+# Mode, whether debugging is on, entry before -> the outcomes that the document allows, as
+# "delivered entry".
 CENTRAL_TABLE = {
     (ENABLE, False, NONE): {"compiled stored"},
     (ENABLE, False, VALID): {"reused kept"},
@@ -72,8 +73,8 @@ def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
     """Force purges the unlisted operators' entries, and may remove a listed one's entry too."""
     allowed = expected_outcomes(mode, True, before, listed=True)
     gone = "compiled removed" if mode is FORCE and before is not NONE else None
-    found = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
-    assert found == CENTRAL_TABLE[mode, True, before] | ({gone} if gone else set())
+    outcomes = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
+    assert outcomes == CENTRAL_TABLE[mode, True, before] | ({gone} if gone else set())
 
 
 @pytest.mark.parametrize(

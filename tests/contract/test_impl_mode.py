@@ -1,4 +1,4 @@
-"""Implementation modes: both readings of document I agree, and the reference's errors."""
+"""Implementation modes: the two readings of document I agree; errors of the reference."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_bad_line_is_one_sentence(tmp_path, content, said):
 
 
 def test_a_file_may_be_missing_table_by_table(tmp_path):
-    """Each table below ASCEND_OPP_PATH takes effect on its own, else the built-in one."""
+    """Each table below ASCEND_OPP_PATH replaces one built-in table. The others stay in effect."""
     directory = tmp_path / TABLES
     directory.mkdir(parents=True)
     (directory / "high_precision.ini").write_text("Tanh=high_performance")
@@ -198,7 +198,7 @@ def test_a_mode_the_compiler_does_not_implement_is_not_applied(tmp_path):
     assert policy.choose(EXP, [PRECISE], selected) == PRECISE
 
 
-# --- the contract's own -------------------------------------------------------------------------
+# --- the contract only --------------------------------------------------------------------------
 
 
 def test_when_two_sets_of_options_select_one_kernel():
