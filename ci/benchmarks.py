@@ -1,4 +1,4 @@
-"""Benchmarks of the suite: each figure is a ratio, or a time next to that of plain work."""
+"""Benchmarks of the suite. Each figure is a ratio, or a time beside the time of plain work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the table of budgets in docs/atc.md: what a number of runs of atc notices."""
+"""Makes the table of budgets in docs/atc.md: the defects that a number of runs of atc notices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Collected:
 
 
 def budget_table() -> str:
-    """Return the table; the kill matrix says what each budget notices at least."""
+    """Return the table. The kill matrix shows the least that each budget notices."""
     rules = _collected()
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})

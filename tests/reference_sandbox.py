@@ -43,7 +43,7 @@ class Sandbox:
 
     def argv(self, *operators, **options):
         write_single_op(self.single_op, operators or (ABS,))
-        given = {
+        defaults = {
             "singleop": self.single_op,
             "output": self.output,
             "soc_version": SOC,
@@ -51,7 +51,7 @@ class Sandbox:
             "op_compiler_cache_dir": self.cache,
             **options,
         }
-        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+        return [f"--{key}={value}" for key, value in defaults.items() if value is not None]
 
     def raw(self, argv, environ=None, policies=None):
         self.capsys.readouterr()

@@ -44,8 +44,8 @@ ABOUT = {
 _KNOWN = ("cann", str(Path(__file__).with_name("known.toml")))
 _FINE = ("pass", "known deviation")
 _TRIES = 3
-"""How often other checks are asked after one that failed once and not again: on a busy machine a
-check fails now and then."""
+"""How often other checks run after a check failed once but not again. On a busy machine, checks
+fail occasionally."""
 
 
 @dataclass(frozen=True)
