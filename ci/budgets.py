@@ -47,7 +47,7 @@ def budget_table() -> str:
     lines = [_HEAD]
     costs = {each.check: each.cost for each in candidates}
     core = core_of(rules, OF_ATC).chosen & set(costs)
-    chosen = {str(budget): set(found.chosen) for budget, found in selections(rules).items()}
+    chosen = {str(budget): set(selection.chosen) for budget, selection in selections(rules).items()}
     chosen[f"core ({sum(costs[each] for each in core):.0f})"] = set(core)
     chosen[f"whole ({sum(costs.values()):.0f})"] = set(costs)
     for runs, checks in chosen.items():

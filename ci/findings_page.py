@@ -58,14 +58,14 @@ class Finding:
 
 def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Return the findings, worst harm first; equal harm in the order of the first report."""
-    found = []
+    result = []
     for check in reports[0]["checks"]:
         name = check["check"]
         tries = [each for one in reports for each in one["checks"] if each["check"] == name]
         broken = [each for each in tries if beneath(each).value in _BROKEN]
         if not broken:
             continue
-        found.append(
+        result.append(
             Finding(
                 name,
                 check["rule"],
@@ -77,7 +77,7 @@ def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
                 min((each.get("harm") for each in broken), key=harm_rank),
             )
         )
-    return sorted(found, key=lambda each: harm_rank(each.harm))
+    return sorted(result, key=lambda each: harm_rank(each.harm))
 
 
 def worth_repeating(report: Mapping[str, Any]) -> list[str]:

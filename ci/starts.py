@@ -30,16 +30,16 @@ def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
     toolchain = report["toolchain"]["name"]
     unit = _shortest(report["checks"])
     runs: dict[str, Cost] = {
-        name: round(mean(each["evidence"]["starts"] for each in found), 2)
-        for name, found in functions.items()
+        name: round(mean(each["evidence"]["starts"] for each in records), 2)
+        for name, records in functions.items()
         if toolchain == "reference"
     }
     return runs | {
         f"{toolchain} {name}": [
-            round(mean(_used(each) for each in found) / unit, 1),
-            round(mean(each["evidence"].get("asleep", 0.0) for each in found), 1),
+            round(mean(_used(each) for each in records) / unit, 1),
+            round(mean(each["evidence"].get("asleep", 0.0) for each in records), 1),
         ]
-        for name, found in functions.items()
+        for name, records in functions.items()
     }
 
 
@@ -67,9 +67,9 @@ def main(reports: Sequence[str]) -> None:
     """Update the table. Entries of files that the reports do not contain stay."""
     table: dict[str, Cost] = json.loads(TABLE.read_text(encoding="utf-8"))
     for path in reports:
-        found = read_report(Path(path))
-        name = found["toolchain"]["name"]
-        new = costs(found)
+        report = read_report(Path(path))
+        name = report["toolchain"]["name"]
+        new = costs(report)
         prefixes = {name, ""} if name == "reference" else {name}
         files = {_file_of(each) for each in new}
         for old in [each for each in table if each.rpartition(" ")[0] in prefixes]:

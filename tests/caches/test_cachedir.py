@@ -222,7 +222,7 @@ def test_a_valid_entry(entry):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "phrase"),
     [
         (lambda entry: entry.metadata_path.unlink(), "metadata file is missing"),
         (lambda entry: entry.object_path.unlink(), "object file is missing"),
@@ -250,10 +250,10 @@ def test_a_valid_entry(entry):
         (lambda entry: entry.object_path.write_bytes(OBJECT + b"\0"), "sha256"),
     ],
 )
-def test_problems(entry, damage, said):
+def test_problems(entry, damage, phrase):
     damage(entry)
     problems = entry.problems()
-    assert any(said in each for each in problems), problems
+    assert any(phrase in each for each in problems), problems
     assert not entry.is_valid
 
 

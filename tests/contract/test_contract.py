@@ -329,7 +329,7 @@ def test_rules_come_in_the_order_of_the_files(rule_files):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         (HEAD + rule_text() + rule_text(), "'a/b' exists twice"),
         *((HEAD + rule_text(**{field: None}), f"['{field}']") for field in RULE),
@@ -338,11 +338,11 @@ def test_rules_come_in_the_order_of_the_files(rule_files):
         (HEAD + rule_text(capabilities='["fly"]'), "'fly'"),
     ],
 )
-def test_rule_file_errors(rule_files, text, said):
+def test_rule_file_errors(rule_files, text, phrase):
     with pytest.raises(RuleFileError) as error:
         rule_files(one=text)
     assert "one.toml" in str(error.value)
-    assert said in str(error.value)
+    assert phrase in str(error.value)
 
 
 def test_one_id_in_two_files(rule_files):

@@ -99,7 +99,7 @@ def test_a_precision_file_is_read(tmp_path, text, by_type, by_name):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         (b"Exp=high_precision\nSqrt\n", "line 2 is [Sqrt]; write"),
         (b"[ByType]\nExp=high_precision\n", "line 1 is [[ByType]]; write"),
@@ -110,13 +110,13 @@ def test_a_precision_file_is_read(tmp_path, text, by_type, by_name):
         (b"Exp=high_precision,high_performance\n", "[high_precision,high_performance]"),
     ],
 )
-def test_a_bad_line_is_one_sentence(tmp_path, content, said):
+def test_a_bad_line_is_one_sentence(tmp_path, content, phrase):
     path = tmp_path / "network.ini"
     path.write_bytes(content)
     with pytest.raises(AtcError) as raised:
         ImplementationPolicy().precision_file(str(path))
     assert raised.value.code == "E20003"
-    assert said in str(raised.value)
+    assert phrase in str(raised.value)
     assert f"[{path}] for parameter [op_precision_mode]" in str(raised.value)
     assert str(raised.value).endswith(".")
 

@@ -314,9 +314,9 @@ def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str,
         *("-p", "no:cacheprovider", *asked, f"{option}={place}"), timeout=60
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (said,) = [line for line in result.errlines if line]
-    assert said.startswith(f"ERROR: {option}")
-    assert "not a regular file" in said or "is not a file" in said
+    (error,) = [line for line in result.errlines if line]
+    assert error.startswith(f"ERROR: {option}")
+    assert "not a regular file" in error or "is not a file" in error
 
 
 COMMANDS = {

@@ -139,8 +139,8 @@ def test_a_killed_run_leaves_no_mount_and_no_daemon(tmp_path: Path) -> None:
         text=True,
     ) as run:
         assert run.stdout is not None
-        if (said := run.stdout.readline().strip()) != "mounted":
-            pytest.skip(said)
+        if (output := run.stdout.readline().strip()) != "mounted":
+            pytest.skip(output)
         daemons = _mounting(tmp_path)
         assert len(daemons) == 2
         watched = [os.pidfd_open(each) for each in daemons]

@@ -184,7 +184,7 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "phrase"),
     [
         ("", "*--ascend-budget is empty; give a time such as 90s, 10m or 2h*"),
         ("10", "*must be a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*"),
@@ -196,12 +196,12 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
         ("1m", "*--collect-only runs nothing that could be measured*"),
     ],
 )
-def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, said: str) -> None:
+def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, phrase: str) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference", f"--ascend-budget={value}", "--collect-only", *SUITE
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([phrase])
 
 
 def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:

@@ -78,7 +78,7 @@ def line_of(
 
 @WITH_TABLE
 @pytest.mark.parametrize(
-    ("workers", "used", "said"),
+    ("workers", "used", "phrase"),
     [
         (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2.3 min"),
         (2, 0.0, "* about 72 s with 2 workers"),
@@ -87,11 +87,11 @@ def line_of(
     ],
 )
 def test_workers_processors_and_the_longest_check_bound_a_run(
-    workers: int, used: float, said: str
+    workers: int, used: float, phrase: str
 ) -> None:
     checks = [f"{PLAIN}long", *(f"{PLAIN}short[{number}]" for number in range(45))]
     line = line_of(checks, workers, PositiveControl(seconds=1.0, used=used))
-    assert line.endswith(said.removeprefix("*"))
+    assert line.endswith(phrase.removeprefix("*"))
 
 
 @WITH_TABLE
@@ -196,11 +196,11 @@ def test_harm_of_what_was_broken_in_the_baseline_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "phrase"),
     [(56.4, "56 s"), (91.0, "1.5 min"), (120.0, "2 min"), (754.0, "13 min"), (5400.0, "1.5 h")],
 )
-def test_a_time_is_rounded_by_a_few_percent(seconds: float, said: str) -> None:
-    assert module.duration(seconds) == said
+def test_a_time_is_rounded_by_a_few_percent(seconds: float, phrase: str) -> None:
+    assert module.duration(seconds) == phrase
 
 
 @WITH_TABLE

@@ -115,7 +115,7 @@ def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("argument", "phrase"),
     [
         ("--ascend-defect=store-nothing", "no such defect; did you mean 'stores-nothing'?"),
         ("--ascend-profile=can", "no such profile; did you mean 'cann'?"),
@@ -125,8 +125,8 @@ def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
     ],
 )
 def test_names_that_are_nearly_right_are_corrected(
-    suite: pytest.Pytester, argument: str, said: str
+    suite: pytest.Pytester, argument: str, phrase: str
 ) -> None:
     result = suite.runpytest_subprocess("--ascend-cache", argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *{said}"])
+    result.stderr.fnmatch_lines([f"ERROR: *{phrase}"])

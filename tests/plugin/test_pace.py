@@ -43,7 +43,7 @@ def paced(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "longest", "machine", "said"),
+    ("seconds", "longest", "machine", "phrase"),
     [
         (40.0, 39.0, 0.2, "the longest check"),
         (40.0, 39.0, 0.95, "the processors of this machine"),
@@ -52,12 +52,12 @@ def paced(
     ],
 )
 def test_what_bounded_a_run_is_told(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, longest: float, machine: float, said: str
+    monkeypatch: pytest.MonkeyPatch, seconds: float, longest: float, machine: float, phrase: str
 ) -> None:
     others = {f"test_{n}": (f"gw{n % 2}", 10.0) for n in range(18)} if seconds > 100 else {}
     measured = paced(monkeypatch, 2, seconds, {LONGEST: ("gw0", longest), **others}, machine)
     line = measured.line()
-    assert line.startswith(f"limited by {said}: in {seconds:.0f} s workers were busy for ")
+    assert line.startswith(f"limited by {phrase}: in {seconds:.0f} s workers were busy for ")
     assert line.endswith(f"the longest check took {longest:.0f} s (test_long[a-b])")
     assert f"64 processors for {machine:.0%}" in line
     chinese = translated(line, Language.CHINESE)

@@ -566,17 +566,17 @@ def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> N
     result = tests.runpytest_subprocess(*options, "-k", "test_rules")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     checks = json.loads((tests.path / "r.json").read_text())["checks"]
-    found = {
+    verdicts = {
         each["check"].partition("::")[2]: each for each in checks if "_rules.py" in each["check"]
     }
-    assert {name: each["verdict"] for name, each in found.items()} == VERDICTS
-    failed = found["test_fails"]
+    assert {name: each["verdict"] for name, each in verdicts.items()} == VERDICTS
+    failed = verdicts["test_fails"]
     assert failed["message"].startswith("rank 1: outcome differs")
     assert failed["evidence"]["observed"] == "compiled, entry stored"
     assert failed["repeat"].endswith("test_rules.py::test_fails")
     assert failed["evidence"]["starts"] == len(failed["evidence"]["steps"]) == 3
     assert [each["rank"] for each in failed["evidence"]["ranks"]] == [0, 1, 2]
-    assert "rank 1" in found["test_cannot_tell"]["message"]
+    assert "rank 1" in verdicts["test_cannot_tell"]["message"]
     result.stdout.no_fnmatch_line("INCOMPLETE*")
 
 

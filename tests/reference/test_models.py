@@ -70,8 +70,8 @@ class Converter(Sandbox):
         assert done.code == 0, done.out
         return self.output / "model.om"
 
-    def refuses(self, code, *said, model, **options):
-        return self.refused(code, *said, argv=self.given(model, **options))
+    def refuses(self, code, *phrases, model, **options):
+        return self.refused(code, *phrases, argv=self.given(model, **options))
 
     def run(self, om, **inputs):
         """The outputs of a model, computed in a child process."""
@@ -391,7 +391,7 @@ def _external(path):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "phrase"),
     [
         (_absent, "No such file"),
         (lambda path: path.touch(), "empty"),
@@ -402,10 +402,10 @@ def _external(path):
         (_external, "beside"),
     ],
 )
-def test_models_that_cannot_be_read(atc, make, said):
+def test_models_that_cannot_be_read(atc, make, phrase):
     path = atc.root / "bad.onnx"
     make(path)
-    atc.refuses("E10001", "[--model]", said, model=path)
+    atc.refuses("E10001", "[--model]", phrase, model=path)
     assert not atc.output.exists()
 
 
@@ -431,18 +431,18 @@ def test_names_of_inputs_may_have_colons():
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "phrase"),
     [
         ({}, "[x] is missing"),
         ({"x": np.zeros((3, 2), np.float32)}, "float32[3, 2]; the model takes float32[2, 3]"),
         ({"x": np.zeros((2, 3))}, "float64[2, 3]"),
     ],
 )
-def test_inputs_that_do_not_fit(atc, inputs, said, capsys):
+def test_inputs_that_do_not_fit(atc, inputs, phrase, capsys):
     om, npz, out = atc.convert(graph(RELU, **TINY)), atc.root / "in.npz", atc.root / "out.npz"
     np.savez(npz, **inputs)
     assert run_command.run([str(om), str(npz), str(out)], {}) == 255
-    assert said in capsys.readouterr().out
+    assert phrase in capsys.readouterr().out
     assert not out.exists()
 
 

@@ -99,7 +99,7 @@ def test_words_that_are_no_options(atc, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "code", "phrase"),
     [
         ("", "E10025", "operators.json"),
         ("{", "E10025", "operators.json"),
@@ -109,10 +109,10 @@ def test_words_that_are_no_options(atc, words):
         ('[{"op": "Abs", "input_desc": 1}]', "E10032", "input_desc"),
     ],
 )
-def test_bad_single_op_files(atc, text, code, said):
+def test_bad_single_op_files(atc, text, code, phrase):
     argv = atc.argv()
     atc.single_op.write_text(text)
-    atc.refused(code, said, argv=argv)
+    atc.refused(code, phrase, argv=argv)
 
 
 @pytest.mark.parametrize(
@@ -598,7 +598,7 @@ def test_what_is_no_file_is_not_served_and_replaced(atc, end, thing):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         ("", ""),
         ("[]", "top level"),
@@ -613,13 +613,13 @@ def test_what_is_no_file_is_not_served_and_replaced(atc, end, thing):
     ],
 )
 @pytest.mark.parametrize("origin", ["--op_bank_path", "TUNE_BANK_PATH"])
-def test_bad_knowledge_bases(atc, text, said, origin):
+def test_bad_knowledge_bases(atc, text, phrase, origin):
     path = atc.home / f"{SOC}.json"
     path.write_text(text)
     settings = {"op_bank_path": atc.home}
     if origin == "TUNE_BANK_PATH":
         settings = {"environ": {"TUNE_BANK_PATH": str(atc.home)}}
-    atc.refused("E40023", f"[{path}]", f"[{origin}]", said, **settings)
+    atc.refused("E40023", f"[{path}]", f"[{origin}]", phrase, **settings)
 
 
 def test_force_with_a_bad_knowledge_base_removes_nothing(atc):
@@ -658,7 +658,7 @@ def package(root: Path, source: str | bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "phrase"),
     [
         ("def broken(:\n", "SyntaxError"),
         ("1 / 0\n", "ZeroDivisionError"),
@@ -667,9 +667,9 @@ def package(root: Path, source: str | bytes) -> dict[str, str]:
         ("import sys\nsys.exit(0)\n", "SystemExit"),
     ],
 )
-def test_bad_custom_operators(atc, source, said):
+def test_bad_custom_operators(atc, source, phrase):
     environ = package(atc.root, source)
-    atc.refused("E40021", "mine.py]", said, environ=environ)
+    atc.refused("E40021", "mine.py]", phrase, environ=environ)
     assert not atc.cache.exists()
 
 
@@ -681,7 +681,7 @@ def test_a_package_without_modules_is_fine(atc):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         ("", "empty"),
         ("# only a comment\n", "empty"),
@@ -696,7 +696,7 @@ def test_a_package_without_modules_is_fine(atc):
     ],
 )
 @pytest.mark.parametrize("mode", ["enable", "force"])
-def test_bad_debug_files(atc, text, said, mode):
+def test_bad_debug_files(atc, text, phrase, mode):
     atc()
     before = atc.entries()
     path = atc.root / "debug.cfg"
@@ -705,7 +705,7 @@ def test_bad_debug_files(atc, text, said, mode):
         "E20003",
         f"[{path}]",
         "[op_debug_config]",
-        said,
+        phrase,
         operators=(EXP,),
         op_debug_config=path,
         op_compiler_cache_mode=mode,
@@ -842,17 +842,17 @@ def test_story_compile_reuse_and_run(atc):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "phrase"),
     [
         (["--help"], 0, "usage: ascendcache-atc"),
         (["--op_compiler_cache_mode=on"], 255, "E10054"),
         (["--no_such_option"], 255, "--no_such_option"),
     ],
 )
-def test_exit_status_of_the_process(words, code, said):
+def test_exit_status_of_the_process(words, code, phrase):
     done = command("atc", *words)
     assert done.code == code
-    assert said in done.out + done.err
+    assert phrase in done.out + done.err
 
 
 def test_a_custom_operator_changes_with_its_source(atc):
@@ -888,7 +888,7 @@ GOOD = numpy.float32([1, -2, 3, -4])
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "phrase"),
     [
         ({"0": numpy.float32([1, 2, 3])}, "input 0 is float32[3]; the kernel takes float32[4]"),
         ({"0": numpy.float32([[1, 2, 3, 4]])}, "float32[1, 4]"),
@@ -898,13 +898,13 @@ GOOD = numpy.float32([1, -2, 3, -4])
         ({}, "0"),
     ],
 )
-def test_wrong_inputs(model, tmp_path, capsys, arrays, said):
+def test_wrong_inputs(model, tmp_path, capsys, arrays, phrase):
     numpy.savez(tmp_path / "in.npz", **arrays)
     arguments = [str(model), str(tmp_path / "in.npz"), str(tmp_path / "out.npz")]
     assert run_command.run(arguments, {}) == 255
     out, err = capsys.readouterr()
     assert out.startswith("ascendcache-run: ")
-    assert said in out
+    assert phrase in out
     assert err == ""
     assert not (tmp_path / "out.npz").exists()
 

@@ -168,7 +168,7 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         ("no", "is not JSON; name a file that --ascend-report wrote."),
         ('{"schema": 9}', "is a report of schema 9, and this version reads schema 2;*"),
@@ -180,13 +180,13 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
     ],
 )
 def test_a_bad_baseline_is_refused_in_one_sentence(
-    pytester: pytest.Pytester, content: str | None, said: str
+    pytester: pytest.Pytester, content: str | None, phrase: str
 ) -> None:
     if content is not None:
         (pytester.path / "then.json").write_text(content, encoding="utf-8")
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {phrase}"])
 
 
 def test_a_verdict_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:

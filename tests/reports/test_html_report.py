@@ -127,7 +127,7 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         ("{", "is not JSON; name a file that --ascend-report wrote"),
         ("[]", "is not a report, and this version reads schema 2"),
@@ -136,7 +136,7 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, phrase: str) -> None:
     source = tmp_path / "report.json"
     if content is not None:
         source.write_text(content, encoding="utf-8")
@@ -145,21 +145,21 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, said:
         [*command, source, tmp_path / "page.html"], capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert phrase in ended.stderr
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("option", ["--ascend-html", "--ascend-report"])
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "phrase"),
     [("none/x", "does not exist"), (".", "is a directory")],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_run(
-    pytester: pytest.Pytester, option: str, name: str, said: str
+    pytester: pytest.Pytester, option: str, name: str, phrase: str
 ) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", f"{option}={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{option}=*{said}*"])
+    result.stderr.fnmatch_lines([f"*{option}=*{phrase}*"])
 
 
 def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:

@@ -26,7 +26,7 @@ class Site:
 
     root: Path
     store: Path
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def checkout(self) -> Path:
@@ -40,7 +40,7 @@ class Site:
         return self.checkout / _SOURCE / name
 
     def build(self) -> Toolkit:
-        return Builder(self.store, jobs=2, say=self.said.append, plan=self.plan).build(
+        return Builder(self.store, jobs=2, say=self.messages.append, plan=self.plan).build(
             self.checkout
         )
 
@@ -92,14 +92,14 @@ def site(store: Path) -> Site:
         if "install" in str(error):
             pytest.skip(f"the small layer cannot be compiled here: {error}")
         raise
-    made.said.clear()
+    made.messages.clear()
     return made
 
 
 def test_an_unchanged_checkout_is_not_built_again(site: Site) -> None:
     before = site.objects()
     site.build()
-    assert site.said == []
+    assert site.messages == []
     assert site.objects() == before
 
 
@@ -228,12 +228,12 @@ def test_a_second_build_waits_for_the_first(site: Site) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
         def release(text: str) -> None:
-            site.said.append(text)
+            site.messages.append(text)
             if "waiting" in text:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
         Builder(site.store, say=release, plan=site.plan).build(site.checkout)
-    assert site.said[0] == "another build is at work; waiting for it"
+    assert site.messages[0] == "another build is at work; waiting for it"
 
 
 def test_a_checkout_that_may_only_be_read_is_built(site: Site) -> None:

@@ -336,10 +336,10 @@ SAMPLE = (
 
 def test_a_good_cache_passes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     judged(pytester, standin(tmp_path), "-k", f"({SAMPLE}) and not gang")
-    found = verdicts(pytester)
-    assert {name: each for name, each in found.items() if each == "pass"} != {}
+    by_check = verdicts(pytester)
+    assert {name: each for name, each in by_check.items() if each == "pass"} != {}
     unexpected = {
-        name: each for name, each in found.items() if each not in ("pass", "not applicable")
+        name: each for name, each in by_check.items() if each not in ("pass", "not applicable")
     }
     # As in MindSpore, the cache has one slot per number, so one network replaces another.
     assert unexpected == {"test_another_network_between_costs_no_compile": "fail"}

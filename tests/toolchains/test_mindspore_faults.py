@@ -116,13 +116,13 @@ def test_a_cache_without_faults_passes(
     result = judged(pytester, python, *arguments, toolchain=toolchain)
     estimate = f"ascendcache: about as much as * short runs of {toolchain} (an estimate), * s each*"
     result.stdout.fnmatch_lines([estimate])
-    found = verdicts(pytester)
+    by_check = verdicts(pytester)
     asked = {each for fault in (FAULTS | HANGS).values() for each in fault.get(toolchain, {})}
-    assert asked <= found.keys(), "-k leaves checks out that a fault is asked of"
-    assert {name: each for name, each in found.items() if each != "pass"} == {
-        name: "not applicable" for name in found if found[name] == "not applicable"
+    assert asked <= by_check.keys(), "-k leaves checks out that a fault is asked of"
+    assert {name: each for name, each in by_check.items() if each != "pass"} == {
+        name: "not applicable" for name in by_check if by_check[name] == "not applicable"
     }
-    assert {found[name] for name in asked} == {"pass"}
+    assert {by_check[name] for name in asked} == {"pass"}
 
 
 def _cases(faults: dict[str, dict[str, dict[str, tuple[str, str]]]]) -> list[tuple[str, str]]:
