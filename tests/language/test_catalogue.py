@@ -45,15 +45,12 @@ NOTHING_TO_SAY = 7
 
 
 def test_every_fixed_text_has_both_languages_and_the_same_values() -> None:
-    for key, translations in texts().items():
-        assert set(translations) == {"en", "zh"}, key
-        assert all(translations.values()), key
-        if key not in (
-            "in_rules",
-        ):  # the English text counts the other rules, the Chinese text all rules
-            assert set(PLACES.findall(translations["en"])) == set(
-                PLACES.findall(translations["zh"])
-            ), key
+    for key, both in texts().items():
+        assert set(both) == {"en", "zh"}, key
+        assert all(both.values()), key
+        # "in_rules" counts the other rules in English, and all rules in Chinese.
+        if key not in ("in_rules",):
+            assert set(PLACES.findall(both["en"])) == set(PLACES.findall(both["zh"])), key
 
 
 @pytest.mark.parametrize("verdict", Verdict, ids=lambda each: each.name)

@@ -41,9 +41,7 @@ def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
     if found_by == "PATH":
         monkeypatch.setenv("PATH", str(_program(program).parent), prepend=":")
         named = "--ascend-toolchain=atc"
-    elif (
-        found_by == "home"
-    ):  # the toolkit's variables are set, but its atc is not in the usual place
+    elif found_by == "home":  # the toolkit is set up, but its atc is in another place
         monkeypatch.setenv("ASCEND_HOME_PATH", str(suite.path))
         named = "--ascend-atc=PATH"
     else:

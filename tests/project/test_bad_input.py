@@ -139,9 +139,8 @@ OPTIONS_TOGETHER = [
 
 @pytest.mark.parametrize(("arguments", "error"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
 def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
-    place.makepyfile(
-        test_mine="def test_mine(): pass"
-    )  # a passing user's test must not make the run green
+    # A user's test that passes must not make the run green.
+    place.makepyfile(test_mine="def test_mine(): pass")
     assert error in _refused(place, *arguments)
 
 

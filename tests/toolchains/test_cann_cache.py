@@ -73,9 +73,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         (kept / "objects").mkdir()
         for each in (first / "objects").glob("*.o"):
             shutil.copy(each, kept / "objects")
-        for each in (first / "objects").glob(
-            "*.json"
-        ):  # the directory they belong to is never used again
+        for each in (first / "objects").glob("*.json"):  # their directory is never used again
             each.unlink(missing_ok=True)
     return kept
 
