@@ -1,4 +1,4 @@
-"""Programs that a warm process forks, which has already imported what they need.
+"""Runs programs in forks of a warm process that has already imported what they need.
 
 A request is a JSON document with descriptors, sent over a Unix socket. The answer is a wait status.
 """
@@ -42,7 +42,7 @@ class Warm:
             )
 
     def close(self) -> None:
-        """End the process once the servers of its closed clients have ended."""
+        """Close the process's input and wait for its end. Servers end when their clients close."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

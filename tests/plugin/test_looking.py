@@ -94,7 +94,7 @@ def test_the_doctor_measures_the_toolchains_in_sight(
     broken.chmod(0o755)
     monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(home))
     result = suite.runpytest_subprocess("--ascend-doctor")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED  # one of them compiles nothing
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # the atc of the toolkit compiles nothing
     result.stdout.fnmatch_lines(
         [
             "  ok        atc * (by PATH)",

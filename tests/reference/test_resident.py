@@ -1,4 +1,4 @@
-"""Packages that run in a fork of the toolchain's server: which ones do, and with equal results.
+"""Packages that the toolchain's server runs in a fork, with the same results as a process.
 
 Only a package whose code the server has loaded runs in a fork.
 """

@@ -135,7 +135,7 @@ LIMITED = f"{PLAIN} ASCEND_MAX_OP_CACHE_SIZE=1"
 
 
 def test_a_rule_explains_those_that_rest_on_it() -> None:
-    """Both checks find one misplaced file: it is missing where it belongs, so nothing reads it."""
+    """Both checks find the same misplaced file: it is not where it belongs, so nothing reads it."""
     place = _broken("test_a.py::test_place", "aging/creates-ini", "no ini is there", "misplaced")
     hand = _broken("test_a.py::test_hand", "aging/ini-for-all-users", "it is not read", "lost-work")
     (cause,) = causes([hand, place])

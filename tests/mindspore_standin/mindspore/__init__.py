@@ -32,7 +32,7 @@ HITS = []
 
 
 def set_context(**settings):
-    """Record settings of the compiler, which are part of the key."""
+    """Record settings of the compiler, which become part of the key."""
     log()
     rank = os.environ.get("RANK_ID") or "0"
     if not (rank.isascii() and rank.isdigit()):
