@@ -1,7 +1,7 @@
 """Looks for false alarms: judges the embedded reference, which keeps every promise, many times.
 
 The seed of a run decides the generated inputs, the order of the checks and the number of workers.
-Several runs share the machine, so that none has it to itself.
+Several runs share the machine at the same time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORKERS = (1, 2, 3)
 
 
 def main() -> int:
-    """Run the suite with each seed; returns 1 if a run was not green."""
+    """Run the suite with each seed. Returns 1 if a run was not green."""
     parser = argparse.ArgumentParser(prog="ci/alarms", description=__doc__)
     parser.add_argument("runs", nargs="?", type=int, default=20, help="how many (default: 20)")
     parser.add_argument("--first", type=int, default=1, metavar="SEED", help="(default: 1)")

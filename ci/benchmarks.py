@@ -1,4 +1,4 @@
-"""Benchmarks of the suite: each figure is a ratio, or a time next to that of plain work."""
+"""Benchmarks of the suite. Each figure is a ratio, or a time next to that of plain work."""
 
 from __future__ import annotations
 
@@ -352,8 +352,8 @@ def audits(directory: Path) -> None:
         for _ in range(1 if entries > 100_000 else 3):
             plain, _ = _used(f"find {soc.parent} -type f -print0 | xargs -0 sha256sum > /dev/null")
             seconds, output = _used([sys.executable, "-c", _PEAK, str(soc.parent)])
-            found, peak = output.split()
-            assert int(found) == entries
+            findings, peak = output.split()
+            assert int(findings) == entries
             ratios.append((seconds / plain, seconds, plain))
         ratio, seconds, plain = min(ratios)
         wall = pytest(directory, f"--ascend-audit={soc.parent}")

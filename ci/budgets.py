@@ -1,4 +1,4 @@
-"""Makes the table of budgets in docs/atc.md: what a number of runs of atc notices."""
+"""Makes the table of budgets in docs/atc.md: the defects that a number of runs of atc notices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Collected:
 
 
 def budget_table() -> str:
-    """Return the table; the kill matrix says what each budget notices at least."""
+    """Return the table. The kill matrix shows the least that each budget notices."""
     rules = _collected()
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
@@ -47,7 +47,7 @@ def budget_table() -> str:
     lines = [_HEAD]
     costs = {each.check: each.cost for each in candidates}
     core = core_of(rules, OF_ATC).chosen & set(costs)
-    chosen = {str(budget): set(found.chosen) for budget, found in selections(rules).items()}
+    chosen = {str(budget): set(selection.chosen) for budget, selection in selections(rules).items()}
     chosen[f"core ({sum(costs[each] for each in core):.0f})"] = set(core)
     chosen[f"whole ({sum(costs.values()):.0f})"] = set(costs)
     for runs, checks in chosen.items():

@@ -44,10 +44,10 @@ class Change:
             SystemExit: if ``find`` does not match exactly once in this release.
         """
         path = copy / self.file
-        text, found = re.subn(self.find, self.put, path.read_text(), flags=re.M | re.S)
-        if found != 1:
+        text, matches = re.subn(self.find, self.put, path.read_text(), flags=re.M | re.S)
+        if matches != 1:
             sys.exit(
-                f"ci/changes.py: {self.name}: 'find' matches {found} times in {self.file}; it "
+                f"ci/changes.py: {self.name}: 'find' matches {matches} times in {self.file}; it "
                 "must match once."
             )
         path.write_text(text)
@@ -74,13 +74,13 @@ def verdicts(
         chosen = ["-k", " or ".join(sorted(set(checks))), f"--ascend-report={report}"]
         subprocess.run([*words, *chosen], stdout=subprocess.DEVNULL, check=False)
         judged = json.loads(report.read_text())["checks"] if report.exists() else []
-    found = dict.fromkeys(checks, "")
+    worst = dict.fromkeys(checks, "")
     for each in judged:
         name = each["check"].rpartition("::")[2].partition("[")[0]
-        if name in found and found[name] not in _NOTICED:
-            worse = not found[name] or each["verdict"] not in _FINE
-            found[name] = each["verdict"] if worse else found[name]
-    return found
+        if name in worst and worst[name] not in _NOTICED:
+            worse = not worst[name] or each["verdict"] not in _FINE
+            worst[name] = each["verdict"] if worse else worst[name]
+    return worst
 
 
 def main() -> int:

@@ -47,7 +47,7 @@ class Finding:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether every run found it, of at least three."""
+        """Whether at least three runs tried it, and every one found it."""
         return self.seen == self.tries >= 3
 
     @property
@@ -57,15 +57,15 @@ class Finding:
 
 
 def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """The findings, the worst harm first; of equal harm in the order of the first report."""
-    found = []
+    """Return the findings, worst harm first; equal harm in the order of the first report."""
+    result = []
     for check in reports[0]["checks"]:
         name = check["check"]
         tries = [each for one in reports for each in one["checks"] if each["check"] == name]
         broken = [each for each in tries if beneath(each).value in _BROKEN]
         if not broken:
             continue
-        found.append(
+        result.append(
             Finding(
                 name,
                 check["rule"],
@@ -77,11 +77,11 @@ def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
                 min((each.get("harm") for each in broken), key=harm_rank),
             )
         )
-    return sorted(found, key=lambda each: harm_rank(each.harm))
+    return sorted(result, key=lambda each: harm_rank(each.harm))
 
 
 def worth_repeating(report: Mapping[str, Any]) -> list[str]:
-    """The checks that are broken or undecided, as arguments of pytest after ``--pyargs``."""
+    """Return the broken or undecided checks, as arguments of pytest after ``--pyargs``."""
     arguments = []
     for check in report["checks"]:
         if check["verdict"] in (*_BROKEN, "undecided"):
@@ -91,7 +91,7 @@ def worth_repeating(report: Mapping[str, Any]) -> list[str]:
 
 
 def plain(message: str) -> str:
-    """The first line of a message, without paths of this machine, cut if it is too long."""
+    """Return the first line of a message without paths of this machine, cut if it is too long."""
     first = _SANDBOX.sub("$SANDBOX", message.strip().splitlines()[0] if message.strip() else "")
     return first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
 
@@ -99,7 +99,7 @@ def plain(message: str) -> str:
 def markdown(
     groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "", setting: str = ""
 ) -> str:
-    """The page: a section for each toolchain, the worst harm first.
+    """Return the page, with a section for each toolchain and the worst harm first.
 
     Each group is a toolchain's report and those that repeat it. ``title`` is what was judged, by
     default MindSpore of the first report's version; ``setting`` is Markdown about the machine.
@@ -167,7 +167,7 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
 
 
 def _common_command(commands: Sequence[str]) -> str:
-    """The command up to the name of the check, if several findings have the same one."""
+    """Return the command up to the name of the check, if several findings have the same one."""
     begins = {each.rpartition(_BEFORE_CHECK)[0] for each in commands}
     (begin, *others) = begins or {""}
     return "" if others or not begin or len(commands) < 2 else f"{begin}{_BEFORE_CHECK}".rstrip()
@@ -202,7 +202,7 @@ def _of_rule(rule: Mapping[str, Any], found: Sequence[Finding], common: str) -> 
 
 
 def figures(report: Mapping[str, Any]) -> str:
-    """The cost of a run: starts, seconds for each, and the share of time outside the toolchain."""
+    """Return the cost of a run: starts, seconds per start, and time share outside the toolchain."""
     evidence = [each["evidence"] for each in report["checks"]]
     starts = sum(each["starts"] for each in evidence)
     seconds = sum(each["seconds"] for each in report["checks"])

@@ -68,7 +68,7 @@ MODELS = {
 
 
 def main(chosen: list[str]) -> int:
-    """Compare models; the exit status is the number of those that are off."""
+    """Compare models. The exit status is the number of models with wrong outputs."""
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="ascendcache-models-") as name:
         for title in chosen or MODELS:
@@ -87,7 +87,7 @@ def main(chosen: list[str]) -> int:
 
 
 def compared(directory: Path, each: Published, mode: str) -> tuple[float, str]:
-    """Return how far the outputs are off, and the parts of the converted model."""
+    """Return the largest error of the outputs, and the parts of the converted model."""
     path = _installed(directory, each)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     random = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def _installed(directory: Path, each: Published) -> Path:
 
 
 def seeded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Give a light model random weights that keep the size of what passes through it."""
+    """Give a model without weights random ones that keep the magnitude of its activations."""
     graph, random = model.graph, np.random.default_rng(7)
     shapes = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
     takers = {
@@ -160,9 +160,9 @@ def seeded(model: onnx.ModelProto) -> onnx.ModelProto:
     used = {name for node in nodes for name in node.input}
     weights += [each for each in graph.initializer if each.name in used]
     drawn = {each.name for each in weights}
-    given = [each for each in graph.input if each.name in used - drawn]
+    inputs = [each for each in graph.input if each.name in used - drawn]
     entering = [node.input[0] for node in nodes if node.op_type == "Softmax"]
-    made = helper.make_graph(nodes, graph.name, given, graph.output, weights)
+    made = helper.make_graph(nodes, graph.name, inputs, graph.output, weights)
     made = helper.make_model(made, opset_imports=model.opset_import, ir_version=8)
     inner = onnx.shape_inference.infer_shapes(made).graph.value_info
     made.graph.output.extend(each for each in inner if each.name in entering)

@@ -21,9 +21,9 @@ from pytest_ascendcache.reports.records import beneath, harm_rank
 
 
 def table(reports: Sequence[Document]) -> str:
-    """The table and the checks that differ, as Markdown that is readable on a terminal too.
+    """Return the table and the differing checks, as Markdown that is also readable on a terminal.
 
-    Raises ``ValueError`` if a toolchain lacks the report of a release.
+    Raises ``ValueError`` if the report of a release is missing for one of the toolchains.
     """
     toolchains: dict[str, dict[str, Document]] = {}
     for report in reports:
@@ -56,7 +56,7 @@ def table(reports: Sequence[Document]) -> str:
 def _differing(
     name: str, by_release: Mapping[str, Document], releases: Sequence[str]
 ) -> Iterable[str]:
-    """Checks whose verdict or harm differs between releases."""
+    """Yield the checks whose verdict or harm differs between releases."""
     checks: dict[str, dict[str, Mapping[str, Any]]] = {}
     for release in releases:
         for check in by_release[release]["checks"]:

@@ -16,7 +16,7 @@ Made from the rule files by `ci/docs`.
 
 
 def rule_reference() -> str:
-    """All rules as Markdown, in the order of the rule files."""
+    """Return all rules as Markdown, in the order of the rule files."""
     rules = load_rules().values()
     parts = [_HEAD]
     for document, members in itertools.groupby(rules, key=lambda rule: rule.source.document):

@@ -1,4 +1,4 @@
-"""Writes ``conformance/starts.json``, what checks cost, from reports of the whole suite.
+"""Writes ``conformance/starts.json``, the costs of checks, from reports of the whole suite.
 
 ``ci/starts REPORT...`` records how many runs a check needs, from reports of the reference. For each
 toolchain it records the time a check uses, in units of that toolchain's shortest run, and the
@@ -30,21 +30,21 @@ def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
     toolchain = report["toolchain"]["name"]
     unit = _shortest(report["checks"])
     runs: dict[str, Cost] = {
-        name: round(mean(each["evidence"]["starts"] for each in found), 2)
-        for name, found in functions.items()
+        name: round(mean(each["evidence"]["starts"] for each in records), 2)
+        for name, records in functions.items()
         if toolchain == "reference"
     }
     return runs | {
         f"{toolchain} {name}": [
-            round(mean(_used(each) for each in found) / unit, 1),
-            round(mean(each["evidence"].get("asleep", 0.0) for each in found), 1),
+            round(mean(_used(each) for each in records) / unit, 1),
+            round(mean(each["evidence"].get("asleep", 0.0) for each in records), 1),
         ]
-        for name, found in functions.items()
+        for name, records in functions.items()
     }
 
 
 def _used(check: Mapping[str, Any]) -> float:
-    """Return the seconds in which a check was awake, looking for harm included."""
+    """Return the seconds in which a check did not sleep. Looking for harm counts too."""
     evidence = check["evidence"]
     asleep: float = evidence.get("asleep", 0.0)
     awake: float = max(check["seconds"], evidence["waited"]) - asleep
@@ -54,7 +54,7 @@ def _used(check: Mapping[str, Any]) -> float:
 def _shortest(checks: Sequence[Mapping[str, Any]]) -> float:
     """Return the seconds of a run that finds everything cached; few checks have only such runs."""
     runs = [(_used(each), each["evidence"]) for each in checks if each["evidence"]["starts"]]
-    # Reports do not record waiting for the reference; its checks do little else.
+    # Reports do not record the time of waiting for the reference. Its checks do little else.
     each: list[float] = [(one["waited"] or used) / one["starts"] for used, one in runs]
     return quantiles(each, n=20)[0]
 
@@ -64,12 +64,12 @@ def _file_of(name: str) -> str:
 
 
 def main(reports: Sequence[str]) -> None:
-    """Update the table; entries of files that the reports do not contain stay."""
+    """Update the table. Entries of files that the reports do not contain stay."""
     table: dict[str, Cost] = json.loads(TABLE.read_text(encoding="utf-8"))
     for path in reports:
-        found = read_report(Path(path))
-        name = found["toolchain"]["name"]
-        new = costs(found)
+        report = read_report(Path(path))
+        name = report["toolchain"]["name"]
+        new = costs(report)
         prefixes = {name, ""} if name == "reference" else {name}
         files = {_file_of(each) for each in new}
         for old in [each for each in table if each.rpartition(" ")[0] in prefixes]:

@@ -1,5 +1,5 @@
-"""``docs/upgrading.md`` and its Chinese twin, made by ``ci/docs``: every step from one edition of
-the documents to the next."""
+"""Makes ``docs/upgrading.md`` and its Chinese version for ``ci/docs``: the steps between editions
+of the documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.reports.upgrade import promise, promising, todo
 
 
 def upgrade_page(language: Language) -> str:
-    """Every step from one edition to the next, and the pages behind the rules, as Markdown."""
+    """Return each step from one edition to the next, and the rules' source pages, as Markdown."""
     parts = [f"# {text('u_title', language)}\n\n{text('u_intro', language)}\n"]
     for product in DEFAULT_NAMES:
         family = editions_of(product)

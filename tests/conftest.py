@@ -1,4 +1,4 @@
-"""Tests of the project itself."""
+"""Fixtures for the tests of this project: warm processes that fork runs of pytest and of atc."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.warm_pytest import WarmPytest
 pytest_plugins = ["pytester"]
 
 _PATIENCE = 600.0
-"""Seconds that a run of pytest inside a test may take on a busy machine."""
+"""The seconds that a run of pytest inside a test may take on a busy machine."""
 
 _IMPORTER = pytest.StashKey[Warm]()
-"""The process from which all xdist workers of a run fork their servers."""
+"""The process that forks a server for each xdist worker of a run."""
 
 
 def _importer() -> Warm:
@@ -31,7 +31,7 @@ def _importer() -> Warm:
 
 
 def pytest_configure() -> None:
-    """Put temporary files elsewhere if TMPDIR has a blank, which ATC refuses in paths."""
+    """Put temporary files elsewhere if TMPDIR contains a blank, because ATC refuses such paths."""
     if re.search(r"[^A-Za-z0-9._/-]", tempfile.gettempdir()):
         os.environ["TMPDIR"] = tempfile.tempdir = "/var/tmp"
 
@@ -50,7 +50,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def warm_pytest(pytestconfig: pytest.Config) -> Iterator[WarmPytest]:
-    """The client of a process that has imported everything; it forks runs of pytest."""
+    """A client of a process that has imported everything and forks runs of pytest."""
     with contextlib.ExitStack() as closing:
         if hasattr(pytestconfig, "workerinput"):
             place = Path(pytestconfig.workerinput["importer"])

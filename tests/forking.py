@@ -1,6 +1,6 @@
-"""Programs that are forked from a warm process, which has imported what they need already.
+"""Runs programs in forks of a warm process that has already imported what they need.
 
-A request is a JSON document and descriptors, sent over a Unix socket. The answer is a wait status.
+A request is a JSON document with descriptors, sent over a Unix socket. The answer is a wait status.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_ascendcache.reference.fork import exit_with
 
 
 class Warm:
-    """A warm process, started from ``script``, which calls :func:`serve`. Close it after use.
+    """A warm process that runs ``script``, which calls :func:`serve`. Close it after use.
 
     ``place`` is the path of its socket. Each client that connects gets its own server.
     """
@@ -42,7 +42,7 @@ class Warm:
             )
 
     def close(self) -> None:
-        """End the process, after the servers whose clients have gone."""
+        """Close the process's input and wait for its end. Servers end when their clients close."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -50,7 +50,7 @@ class Warm:
 
 
 def ask(server: socket.socket, request: dict[str, Any], *descriptors: int) -> socket.socket:
-    """Send a request; returns the socket on which its answer comes. Closing it ends the program."""
+    """Send a request. Returns the socket that receives the answer; closing it ends the program."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with tempfile.TemporaryFile() as document, theirs:
         document.write(json.dumps(request).encode())
@@ -76,7 +76,7 @@ def take_over(request: dict[str, Any]) -> None:
 
 
 def serve(warm_up: Callable[[], None], program: Callable[..., int]) -> int:
-    """Fork a server for each client, as long as standard input is open; a script's ``main``.
+    """Fork a server for each client, as long as standard input is open. Scripts call this.
 
     Servers fork ``program(request, *descriptors)`` for each request.
     """
@@ -106,7 +106,7 @@ def serve(warm_up: Callable[[], None], program: Callable[..., int]) -> int:
 
 
 def _serve(requests: socket.socket, program: Callable[..., int]) -> int:
-    """Run one program at a time, as long as the client lives."""
+    """Run one program at a time until the client closes its connection."""
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 8)
         if not word:

@@ -1,11 +1,11 @@
-"""The processes that a run of pytest starts, forked from one that has imported everything already.
+"""Forks the processes of a run of pytest from a process that has already imported everything.
 
 A new xdist worker or fork server of the reference imports pytest, LLVM and the suite, which takes
-longer than most tests. Inside :func:`forked` both are forked from a nursery. The nursery of workers
-was forked before the run had a configuration or threads, so its children know nothing of the run;
-that of servers before pytest and the suite were imported, as half of a compile's time goes into
-copying the server's memory. Workers with a Python of their own (``--tx popen//python=...``) and
-those on other hosts are started as usual.
+longer than most tests. Inside :func:`forked` both are forked from a nursery. There are two of them.
+The nursery of workers is forked before the run has a configuration or threads, so its children know
+nothing of the run. The nursery of servers is forked before pytest and the suite are imported,
+because half of a compile's time goes into copying the server's memory. Workers with another Python
+(``--tx popen//python=...``) and workers on other hosts start as usual.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_ascendcache.reference.fork import exit_with
 
 _SERVERS = ("pytest_ascendcache.reference.forkserver", "pytest_ascendcache.qualification.defective")
 _HIGH = 200
-"""A number above every descriptor that is passed to a program by number."""
+"""A number above all descriptors that programs receive by number."""
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ class _Child:
         if self.returncode is None:
             self._status.settimeout(timeout)
             try:
-                status = self._status.recv(16)  # empty if the nursery was killed
+                status = self._status.recv(16)  # empty if the nursery has been killed
             except TimeoutError:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
             killed = -signal.SIGKILL
@@ -95,15 +95,15 @@ class _Child:
         return self.returncode
 
     def kill(self) -> None:
-        if self.returncode is None:  # otherwise another process may have the number by now
+        if self.returncode is None:  # otherwise another process may have its number
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 class Nursery:
-    """The process from which programs are forked; it ends after the last of them.
+    """A process that forks programs, and ends after the last of them.
 
-    Children of this process can ask it, too.
+    Children of this process can send it requests, too.
     """
 
     def __init__(self) -> None:
@@ -124,10 +124,10 @@ class Nursery:
         streams: Mapping[int, int],
         environment: Mapping[str, str] | None = None,
     ) -> _Child:
-        """Start a module with ``main()`` and its arguments; an xdist worker if there is none.
+        """Start ``main()`` of a module with its arguments, or an xdist worker without a module.
 
-        The program has these descriptors and this process's directory. A module gets a session of
-        its own.
+        The program gets these descriptors and this process's directory. A module runs in a new
+        session.
         """
         request = {
             "command": [*command],
@@ -149,7 +149,7 @@ SERVERS: list[Nursery] = []
 
 
 def _serve(requests: socket.socket) -> NoReturn:
-    """Fork programs, each below a process that waits for it."""
+    """Fork programs. Each one is the child of a process that waits for it."""
     waiters: set[int] = set()
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 8)
@@ -168,7 +168,7 @@ def _serve(requests: socket.socket) -> NoReturn:
 
 
 def _wait_for_one(document: int, status: int, *streams: int) -> NoReturn:
-    """Fork one program; send its process id, and at its end its wait status."""
+    """Fork one program. Send its process id, and when it ends, its wait status."""
     request = read_request(document)
     program = os.fork()
     if program == 0:
@@ -182,7 +182,7 @@ def _wait_for_one(document: int, status: int, *streams: int) -> NoReturn:
 
 
 def _be(request: dict[str, Any], streams: Sequence[int]) -> int:
-    """Be the requested program."""
+    """Run the requested program in this process."""
     high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in streams]
     os.closerange(3, _HIGH)
     for number, each in zip(request["streams"], high, strict=True):
@@ -193,7 +193,7 @@ def _be(request: dict[str, Any], streams: Sequence[int]) -> int:
 
 
 def _server(module: str, *arguments: str) -> int:
-    """Be ``python -m MODULE ARGUMENTS``."""
+    """Do what ``python -m MODULE ARGUMENTS`` does."""
     os.setsid()
     sys.stdout, sys.stderr = _text(1), _text(2)
     sys.argv = [module, *arguments]
@@ -202,7 +202,7 @@ def _server(module: str, *arguments: str) -> int:
 
 
 def _worker() -> int:
-    """Be ``python -u -c`` with execnet's line; the worker's own programs are forked too."""
+    """Do what ``python -u -c`` does with execnet's line. The worker's programs are forked too."""
     sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), _text(1)
     sys.argv = ["-c"]
     sys.path[:0] = ["", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -213,7 +213,7 @@ def _worker() -> int:
 
 
 def _mounts() -> Path:
-    """Return the mount namespace: servers of a run on nodes have to see the run's own."""
+    """Return the mount namespace. The servers of a run on nodes must share the run's namespace."""
     return Path("/proc/self/ns/mnt").readlink()
 
 

@@ -1,4 +1,4 @@
-"""The reference's atc run in the test's own process, with directories of its own."""
+"""Runs the reference's atc in the test's process, in directories of that test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADD = operator("Add", inputs=2)
 
 @dataclass(frozen=True)
 class Done:
-    """How one run ended: exit status, standard output, standard error."""
+    """The exit status, standard output and standard error of one run."""
 
     code: int
     out: str
@@ -33,7 +33,7 @@ class Done:
 
 
 class Sandbox:
-    """Directories of one test, and the command run in this process."""
+    """The directories of one test. Calling it runs the command in this process."""
 
     def __init__(self, root: Path, capsys) -> None:
         self.root, self.capsys = root, capsys
@@ -43,7 +43,7 @@ class Sandbox:
 
     def argv(self, *operators, **options):
         write_single_op(self.single_op, operators or (ABS,))
-        given = {
+        defaults = {
             "singleop": self.single_op,
             "output": self.output,
             "soc_version": SOC,
@@ -51,7 +51,7 @@ class Sandbox:
             "op_compiler_cache_dir": self.cache,
             **options,
         }
-        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+        return [f"--{key}={value}" for key, value in defaults.items() if value is not None]
 
     def raw(self, argv, environ=None, policies=None):
         self.capsys.readouterr()
@@ -59,13 +59,13 @@ class Sandbox:
         return Done(code, *self.capsys.readouterr())
 
     def __call__(self, *operators, environ=None, policies=None, **options):
-        """Run and succeed."""
+        """Run the command and check that it succeeds."""
         done = self.raw(self.argv(*operators, **options), environ, policies)
         assert done.code == 0, done.out
         return done
 
-    def refused(self, code, *said, environ=None, argv=None, operators=(), **options):
-        """Run and fail with this code, in one line that says all of ``said``."""
+    def refused(self, code, *phrases, environ=None, argv=None, operators=(), **options):
+        """Run the command. Check that it fails with ``code`` in one line with all ``phrases``."""
         done = self.raw(argv or self.argv(*operators, **options), environ)
         lines = done.out.splitlines()
         assert done.code == 255
@@ -74,7 +74,7 @@ class Sandbox:
         assert len(lines) == 2, lines
         assert lines[1].startswith(f"{code}: ")
         assert lines[1].endswith(".")
-        for each in said:
+        for each in phrases:
             assert str(each) in lines[1], lines[1]
         return lines[1]
 
@@ -82,7 +82,7 @@ class Sandbox:
         return self.cache / "kernel_cache" / soc
 
     def entries(self, soc=SOC):
-        """File name -> inode of what the SoC's directory holds, but for the lock."""
+        """Return the inodes of the files in the SoC's directory by name, without the lock file."""
         return {
             path.name: path.lstat().st_ino
             for path in sorted(self.soc(soc).iterdir())

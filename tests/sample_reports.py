@@ -1,4 +1,4 @@
-"""Reports as data, for tests of what is made from them, and pages as a reader sees them."""
+"""Sample reports for tests of summaries and pages, and a parser of pages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def record(
     message: str = "",
     **evidence: Any,
 ) -> VerdictRecord:
-    """A record; what is given as ``evidence`` replaces what an empty check has."""
-    whole = {**Evidence().as_dict(), **evidence}
+    """Return a record. ``evidence`` replaces parts of the evidence of a check that did nothing."""
+    complete = {**Evidence().as_dict(), **evidence}
     repeat = f"pytest --ascend-cache {check}"
-    return VerdictRecord(rule, check, verdict, message, repeat, 0.01, whole)
+    return VerdictRecord(rule, check, verdict, message, repeat, 0.01, complete)
 
 
 def failing(check: str = "test_a.py::test_broken", message: str = "it is wrong") -> VerdictRecord:
-    """A broken promise with all kinds of evidence."""
+    """Return the record of a broken promise with all kinds of evidence."""
     step = Step(
         "cd /box/work && atc", "ended with exit status 0", ("Add: reused",), {"a.o": "x"}, ""
     )
@@ -50,7 +50,7 @@ def failing(check: str = "test_a.py::test_broken", message: str = "it is wrong")
 
 
 def report(*records: VerdictRecord, **description: Any) -> Document:
-    """A report of these records."""
+    """Return a report of these records."""
     about = {
         "plugin": "0.1.0",
         "toolchain": {"name": "reference", "version": "0.1.0"},
@@ -62,8 +62,8 @@ def report(*records: VerdictRecord, **description: Any) -> Document:
 
 
 def matrix_report(checks: int, broken_each: int = 50) -> Document:
-    """A report of so many checks of combinations, one in ``broken_each`` broken, named as those
-    of the suite are."""
+    """Return a report of so many checks of combinations, named like the suite's. One in
+    ``broken_each`` of them is broken."""
     levels = (4, 6, 4, 5, 5, 3, 5, 7, 2, 7, 5, 2)
     records = []
     for number in range(checks):
@@ -123,14 +123,14 @@ class Page(HTMLParser):
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the page's script reads."""
+        """The data that the page's script reads."""
         return json.loads(self.scripts[0])
 
     def having(self, attribute: str) -> list[dict[str, str | None]]:
-        """Attributes of the elements that have one."""
+        """Return the attributes of all elements that have ``attribute``."""
         return [each for _, each in self.elements if attribute in each]
 
 
 def page(path: Path) -> Page:
-    """The page in a file."""
+    """Read the page in a file."""
     return Page(path.read_text(encoding="utf-8"))

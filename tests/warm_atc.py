@@ -1,4 +1,4 @@
-"""A warm process from which runs of the stand-in atc (``tests/standins``) are forked."""
+"""A warm process that forks runs of the stand-in atc (``tests/standins``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forking import Warm, serve, take_over
 
 @contextlib.contextmanager
 def standin_server() -> Iterator[Path]:
-    """Run the process in this block; yields the path of its socket."""
+    """Run the process in this block. Yields the path of its socket."""
     with contextlib.closing(Warm(Path(__file__))) as server:
         yield server.place
 
@@ -30,7 +30,7 @@ def _warm_up() -> None:
 
 
 def _run(request: dict[str, Any], *streams: int) -> int:
-    """Be the stand-in with the client's arguments, environment, directory and streams."""
+    """Run the stand-in with the client's arguments, environment, directory and streams."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 1024)

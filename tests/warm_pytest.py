@@ -1,4 +1,4 @@
-"""pytest for tests of the plugin, forked from a process that has imported everything already.
+"""Runs of pytest for tests of the plugin, forked from a process that has imported everything.
 
 Half of a short run goes into starting Python and importing pytest, LLVM and the suite. One process
 per test session does that once. Each xdist worker gets a server forked from it, and each run is a
@@ -23,7 +23,7 @@ from forking import ask, serve, take_over
 
 
 class WarmPytest:
-    """The client of a server, which is forked with the first run and ends with :meth:`close`.
+    """A client whose server is forked at the first run and ends with :meth:`close`.
 
     ``place`` is the socket of a :class:`forking.Warm` process of this module.
     """
@@ -35,10 +35,10 @@ class WarmPytest:
     def run(
         self, arguments: Sequence[str], directory: Path, output: Path, errors: Path, seconds: float
     ) -> int:
-        """Run ``pytest`` with the environment of this process; returns its exit status.
+        """Run ``pytest`` with the environment of this process. Returns its exit status.
 
         Raises:
-            TimeoutError: if the run takes more than ``seconds``. It is killed then.
+            TimeoutError: if the run takes more than ``seconds``. The run is killed then.
         """
         if self._socket is None:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -115,7 +115,7 @@ def _let_hypothesis_read_it() -> None:
 
 
 def _be_pytest(request: dict[str, Any]) -> int:
-    """Be ``python -m pytest`` in the directory and environment of a request."""
+    """Do what ``python -m pytest`` does, in the directory and environment of a request."""
     take_over(request)
     for stream, name in ((1, "output"), (2, "errors")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -125,7 +125,7 @@ def _be_pytest(request: dict[str, Any]) -> int:
 
     sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
     sys.path.insert(0, request["directory"])
-    # xdist gives its workers the sys.path of the time when it was imported.
+    # xdist gives its workers the sys.path from the time of its import.
     from xdist.plugin import _sys_path
 
     _sys_path.insert(0, request["directory"])

@@ -44,8 +44,8 @@ ABOUT = {
 _KNOWN = ("cann", str(Path(__file__).with_name("known.toml")))
 _FINE = ("pass", "known deviation")
 _TRIES = 3
-"""How often other checks are asked after one that failed once and not again: on a busy machine a
-check fails now and then."""
+"""How often other checks run after a check failed once but not again. On a busy machine, checks
+fail occasionally."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Place:
         arguments = [f"--about={each}" for each in about]
         arguments += [f"--first={each}" for each in before]
         arguments += ["--only-about"] * self._way.quick
-        found = Answer("missed")
+        answer = Answer("missed")
         for _ in range(_TRIES):
             judged = judge(
                 *(self.root, self._way, "-p", "ordering", "--pyargs", PACKAGE),
@@ -163,14 +163,14 @@ class Place:
             )
             broken = [str(each["check"]) for each in judged if each["verdict"] in BROKEN]
             if any(each["verdict"] == "undecided" for each in judged):
-                found = Answer("undecided", self._first_undecided(judged))
+                answer = Answer("undecided", self._first_undecided(judged))
             if not broken:
-                return found
+                return answer
             again = judge(self.root, self._way, *_places(broken[:1]))
             if any(each["verdict"] in BROKEN for each in again):
                 return Answer("noticed", broken[0])
             arguments.append(f"--without={broken[0]}")
-        return found
+        return answer
 
     @staticmethod
     def _first_undecided(judged: Collection[dict[str, Any]]) -> str:

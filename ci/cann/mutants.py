@@ -174,8 +174,9 @@ def run(options: argparse.Namespace, work: Path, way: Way) -> int:
         if check in doubtful:
             print(f"DOUBTFUL {mutant}  {check} does not pass on the original either")
     for mutant in (*tally.of("undecided"), *tally.of("missed")):
-        found = survivors().get(str(mutant))
-        print(f"survivor {mutant}  {f'{found.verdict}: {found.why}' if found else 'not examined'}")
+        survivor = survivors().get(str(mutant))
+        triage = f"{survivor.verdict}: {survivor.why}" if survivor else "not examined"
+        print(f"survivor {mutant}  {triage}")
     print(tally.share(doubtful))
     return 0
 

@@ -29,8 +29,8 @@ _NOT_CODE = re.compile(
     r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr|close(dir)?\()"
     r"|RecordStatistics|ErrMessage|Map\[\"|\.c_str\(\)"
 )
-"""Lines that only log, or close what the end of the process closes: changing them changes no
-behaviour."""
+"""Lines that only log, or that close what the end of the process closes. Changes of such lines
+change no behaviour."""
 
 _CHANGES = (
     ("comparison", r" == ", " != "),

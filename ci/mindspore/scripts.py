@@ -183,9 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         page = _SETTING.format(release=release, releases=options.setting, environment=table)
         write_output(options.page, page)
         return 0
-    found = tomllib.loads(read_text(options.findings))["finding"]
+    findings = tomllib.loads(read_text(options.findings))["finding"]
     ran = []
-    for each in (each for each in found if options.only in each["title"]):
+    for each in (each for each in findings if options.only in each["title"]):
         ran.append(run(each, python))
         print(f"{ran[-1].shown!s:5}  {each['title']}", flush=True)
     release, table = environment(python)

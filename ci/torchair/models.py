@@ -67,13 +67,13 @@ def run(name, form):
 
 
 def asked_for():
-    """Return the types of the operators that TorchAir dumped."""
+    """Return the operator types that TorchAir dumped."""
     paths = Path.cwd().rglob("*_opcompile/*.json")
     return {json.loads(each.read_text())["op_type"] for each in paths}
 
 
 def installed():
-    """Return the types of the operators in the index that the runtime reads."""
+    """Return the operator types in the index that the runtime reads."""
     indexes = Path(os.environ["ASCEND_OPP_PATH"]).rglob("binary_info_config.json")
     return {kind for each in indexes for kind in json.loads(each.read_text())}
 

@@ -18,8 +18,8 @@ CARDS = (("WORLD_SIZE", "1"), ("RANK", "0"))
 
 
 class Block(torch.nn.Module):
-    """Attention of one head and a feed-forward part, each with a residual. Sorts its outputs with
-    an operator that has no static kernel and that op_compiler does not know."""
+    """Attention of one head and a feed-forward part, each with a residual. The block sorts its
+    outputs with an operator that has no static kernel and that op_compiler does not know."""
 
     def __init__(self, outputs):
         super().__init__()

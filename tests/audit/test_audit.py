@@ -1,4 +1,4 @@
-"""Audits of existing caches: what they find, and that they leave no trace."""
+"""Audits of existing caches: their findings, and that they change nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def look(directory: Path, edition: str = "8.0.RC3") -> Audit:
 
 @pytest.fixture
 def unprivileged(tmp_path: Path) -> Iterator[Path]:
-    """A directory of an ordinary user, even if root runs the test."""
+    """A directory of an ordinary user. The test runs as that user even if root started it."""
     if os.geteuid():
         yield tmp_path
         return
@@ -76,8 +76,8 @@ def test_a_scene_is_blamed_by_exactly_its_rules(scene: Scene, tmp_path: Path) ->
     options = [each.partition("=")[::2] for each in arguments]
     audited = [Path(value) for name, value in options if name == "--ascend-audit"]
     editions = [value for name, value in options if name == "--ascend-edition"]
-    found = set().union(*(broken(look(each, *editions)) for each in audited))
-    assert found == set(scene.breaks)
+    rules = set().union(*(broken(look(each, *editions)) for each in audited))
+    assert rules == set(scene.breaks)
 
 
 def test_an_audit_leaves_no_trace(tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ def test_an_audit_leaves_no_trace(tmp_path: Path) -> None:
     cache.entries[1].object.unlink()
     (cache.soc / "link").symlink_to("/etc/hostname")
     for path in tmp_path.rglob("*"):
-        # An access time older than the other times is renewed by any mount but noatime.
+        # Every mount except noatime updates an access time that is older than the other times.
         os.utime(path, (1, path.lstat().st_mtime), follow_symlinks=False)
     before = Snapshot.take(tmp_path)
     directories = {path: path.stat().st_atime_ns for path in tmp_path.rglob("*") if path.is_dir()}
-    # Taking a snapshot renews access times of directories.
+    # Taking a snapshot updates the access times of directories.
     for path in directories:
         os.utime(path, (1, path.stat().st_mtime))
     look(tmp_path)
@@ -170,9 +170,9 @@ def test_findings_are_counted_beyond_those_that_are_named(tmp_path: Path) -> Non
     for entry in cache.entries:
         entry.object.unlink()
     result = look(tmp_path)
-    found = result.found[Check.WHOLE_ENTRIES]
-    assert (found.count, len(found.first)) == (150, 100)
-    assert [each.path for each in found.first] == sorted(each.path for each in found.first)
+    findings = result.found[Check.WHOLE_ENTRIES]
+    assert (findings.count, len(findings.first)) == (150, 100)
+    assert [each.path for each in findings.first] == sorted(each.path for each in findings.first)
     lines = story(result, Check.WHOLE_ENTRIES).splitlines()
     assert lines[0].startswith("150 faults, ")
     assert lines[-1] == "  and 145 more"

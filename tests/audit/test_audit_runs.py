@@ -1,4 +1,4 @@
-"""``pytest --ascend-audit`` as users meet it: verdicts, bad input, and the plan of removals."""
+"""``pytest --ascend-audit``: verdicts, bad input, and the plan of removals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
 
 @dataclass(frozen=True)
 class Audited:
-    """A sound cache outside of the working directory, and runs of pytest that audit it."""
+    """Runs pytest on an undamaged cache outside the working directory."""
 
     runs: pytest.Pytester
     cache: KernelCache
@@ -174,8 +174,8 @@ def test_bad_input_is_one_sentence(
     (tmp_path / "file").write_text("a file")
     (tmp_path / "link").symlink_to("atc_data")
     before = Snapshot.take(tmp_path)
-    given = [each.format(tmp=tmp_path) for each in arguments]
-    result = runs.runpytest_subprocess(*given)
+    argv = [each.format(tmp=tmp_path) for each in arguments]
+    result = runs.runpytest_subprocess(*argv)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert before.changes(Snapshot.take(tmp_path)) == {}

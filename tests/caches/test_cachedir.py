@@ -1,4 +1,4 @@
-"""Reading cache directories: snapshots, entries, ELF objects, canaries, the file system."""
+"""Reading cache directories: snapshots, entries, ELF objects, canaries, and file systems."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_moved_access_time_alone_is_a_read(tmp_path):
     before = Snapshot.take(tmp_path).files["file"]
     shift(path, atime=DAY_NS)
     after = Snapshot.take(tmp_path).files["file"]
-    # utime also updates the change time, which a read does not and which cannot be set back.
+    # utime also updates the change time. A read does not, and nothing can set it back.
     read = type(after)(**{**after.__dict__, "ctime_ns": before.ctime_ns})
     assert Snapshot({"file": before}).changes(Snapshot({"file": read})) == {"file": Change.READ}
     assert Snapshot({"file": before}).changes(Snapshot({"file": after})) == {"file": Change.TOUCHED}
@@ -185,7 +185,7 @@ def test_two_looks_at_an_untouched_tree_agree(tmp_path):
 
 
 def test_looking_at_a_link_is_not_reading_it(tmp_path):
-    # readlink updates a link's access time if that is not newer than its change time.
+    # readlink updates a link's access time unless it is newer than its change time.
     (tmp_path / "link").symlink_to("sub")
     first = Snapshot.take(tmp_path)
     assert first.changes(Snapshot.take(tmp_path)) == {}
@@ -222,7 +222,7 @@ def test_a_valid_entry(entry):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "phrase"),
     [
         (lambda entry: entry.metadata_path.unlink(), "metadata file is missing"),
         (lambda entry: entry.object_path.unlink(), "object file is missing"),
@@ -250,10 +250,10 @@ def test_a_valid_entry(entry):
         (lambda entry: entry.object_path.write_bytes(OBJECT + b"\0"), "sha256"),
     ],
 )
-def test_problems(entry, damage, said):
+def test_problems(entry, damage, phrase):
     damage(entry)
     problems = entry.problems()
-    assert any(said in each for each in problems), problems
+    assert any(phrase in each for each in problems), problems
     assert not entry.is_valid
 
 
@@ -292,20 +292,20 @@ def test_operator_type(tmp_path, stem, expected):
 
 
 def sections(data: bytes) -> dict[str, bytes]:
-    """The contents of the sections by name, read independently of the code under test."""
+    """Return the sections' contents by name, read independently of the code under test."""
     offset = struct.unpack_from("<Q", data, 40)[0]
     _, count, names_index = struct.unpack_from("<HHH", data, 58)
     raw = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * index) for index in range(count)]
     start = raw[names_index][4]
-    found = {}
+    contents = {}
     for name, kind, _, _, where, size, *_ in raw:
         text = data[start + name : data.index(b"\0", start + name)].decode()
-        found[text] = b"" if kind == 8 else data[where : where + size]
-    return found
+        contents[text] = b"" if kind == 8 else data[where : where + size]
+    return contents
 
 
 def machine(data: bytes) -> int:
-    """The ``e_machine`` number of an object."""
+    """Return the ``e_machine`` number of an object."""
     return int.from_bytes(data[18:20], "little")
 
 
@@ -472,11 +472,11 @@ def test_probe(parent):
     if parent and not os.access(parent, os.W_OK):
         pytest.skip(f"{parent} is not there or cannot be written")
     with tempfile.TemporaryDirectory(dir=parent) as name:
-        found = probe_file_system(Path(name))
-        assert found == probe_file_system(Path(name))
+        file_system = probe_file_system(Path(name))
+        assert file_system == probe_file_system(Path(name))
         assert list(Path(name).iterdir()) == []
-    assert found.access_times in AccessTimes
-    assert found.type == "tmpfs" if parent else found.type
+    assert file_system.access_times in AccessTimes
+    assert file_system.type == "tmpfs" if parent else file_system.type
 
 
 def test_probe_agrees_with_a_read(tmp_path):
@@ -501,7 +501,7 @@ def test_a_directory_can_be_made_noatime_and_back(tmp_path):
 
 
 def sparse(path: Path, size: int, **data: bytes) -> None:
-    """A sparse file with some ``data``, passed as at_<offset>."""
+    """Write a sparse file with some ``data``, passed as at_<offset>."""
     with path.open("wb") as file:
         file.truncate(size)
         for at, piece in data.items():

@@ -1,4 +1,4 @@
-"""Combinations of options: the generator, its completeness, the model, and what users see."""
+"""Combinations of options: covering arrays, their completeness, the model, and the output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ TIED = Model(
 
 
 def brute_force(model: Model, strength: int) -> tuple[set[object], int]:
-    """What some allowed row has, and how many combinations none has: by trying every row."""
+    """Try every row of a model.
+
+    Returns the combinations of ``strength`` levels that an allowed row has, and the number of those
+    that no allowed row has.
+    """
     feasible: set[object] = set()
     for row in product(*(range(len(factor.levels)) for factor in model.factors)):
         levels = model.levels(row)
@@ -222,7 +226,7 @@ def test_minimising_leaves_what_matters() -> None:
         return each.levels["cache_mode"] == "enable" and each.levels["type_list"] == "operator"
 
     smallest = minimise(start, fails)
-    # The model has no type list without one of the plain modes.
+    # The model allows a type list only with one of the plain modes.
     assert smallest.special == {
         "cache_mode": "enable",
         "select_implmode": "high_precision",
@@ -234,21 +238,21 @@ def test_minimising_takes_tied_factors_together() -> None:
     start = cell(cache_mode="enable", debug_config="ccec_g", debug_list="others")
 
     def fails(each: Cell) -> bool:
-        # A debug configuration without a list is something else.
+        # A debug configuration without a list is not the failure that is minimised here.
         alone = each.levels["debug_config"] != NOT_GIVEN and each.levels["debug_list"] == "no-list"
         return each.levels["cache_mode"] == "enable" and not alone
 
     assert minimise(start, fails).special == {"cache_mode": "enable"}
 
 
-# --- what users see -------------------------------------------------------------------------
+# --- the output of runs ---------------------------------------------------------------------
 
 
 def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-matrix=quads")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "ERROR: --ascend-matrix must be one of pairwise, triples, full, not 'quads'."
-    result.stderr.fnmatch_lines([said])
+    error = "ERROR: --ascend-matrix must be one of pairwise, triples, full, not 'quads'."
+    result.stderr.fnmatch_lines([error])
 
 
 def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester) -> None:
@@ -258,7 +262,7 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
         "--ascend-defect=nothing-ages-beside-a-list",
         "--ascend-report=report.json",
         "-x",
-        # As the matrix of kills has it: one cell that it shows in.
+        # One cell in which the kill matrix shows this defect.
         *("-k", "debug_level:0 and dump_cce and debug_list:others and Gelu and before:valid"),
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -1,4 +1,4 @@
-"""Generated operators: the same for one seed, of every type, neighbours apart in one parameter."""
+"""Generated operators: equal for equal seeds, of every type; neighbours differ in one parameter."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_neighbours_are_in_different_groups(operators):
 
 
 def test_shapes_fit_what_the_operator_computes(operators):
-    """Long and odd extents, eight dimensions, false and negative attributes among them."""
+    """They include long and odd extents, eight dimensions, and false and negative attributes."""
     for each in operators:
         assert has_semantics(each), each
         (y, *_) = evaluate(each, edge_inputs(each, seed=1))
@@ -85,7 +85,7 @@ RIGHT = replace(LEFT, outputs=(TensorDesc.of("uint8", 2, 1),), attributes=())
 
 @pytest.mark.parametrize("number", range(1, 7))
 def test_the_reference_takes_every_operator_of_other_seeds(number):
-    """Those of ``--ascend-seed``; without building them."""
+    """The reference checks the operators that ``--ascend-seed`` can generate, but compiles none."""
     for each in generate(seed=1000 * number):
         check(each, KernelOptions(soc="Ascend910B1"))
 

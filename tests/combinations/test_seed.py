@@ -1,4 +1,4 @@
-"""``--ascend-seed``: other operators, texts and numbers; those of one seed come again."""
+"""``--ascend-seed``: each seed generates other operators and texts, and always the same ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def choose() -> Iterator[type[seed]]:
 
 
 def test_operators_of_a_seed_come_again_and_those_of_others_do_not(choose) -> None:
-    found = {}
+    operators = {}
     for number in (0, 1, 2, 1):
         choose.choose(number)
-        assert found.setdefault(number, kit.generated("pairwise")) == kit.generated("pairwise")
-    assert len(set(found.values())) == 3
+        assert operators.setdefault(number, kit.generated("pairwise")) == kit.generated("pairwise")
+    assert len(set(operators.values())) == 3
 
 
 def test_texts_of_a_seed_come_again_and_those_of_others_do_not(choose) -> None:
@@ -37,26 +37,26 @@ def test_texts_of_a_seed_come_again_and_those_of_others_do_not(choose) -> None:
     def check(text: str) -> None:
         tried.append(text)
 
-    found = {}
+    seen = {}
     for number in (0, 1, 2, 1, 0):
         choose.choose(number)
         tried.clear()
         check()
-        assert found.setdefault(number, tuple(tried)) == tuple(tried)
-    assert len(set(found.values())) == 3
+        assert seen.setdefault(number, tuple(tried)) == tuple(tried)
+    assert len(set(seen.values())) == 3
 
 
 def test_a_run_says_which_seed_was_its_own_and_how_to_repeat_it(pytester: pytest.Pytester) -> None:
     check = f"{CACHE_MODE}::test_enable_stores_a_valid_entry[add]"
-    told = {}
-    for words in ((), ("--ascend-seed=0",), ("--ascend-seed=41",)):
+    outputs = {}
+    for options in ((), ("--ascend-seed=0",), ("--ascend-seed=41",)):
         result = pytester.runpytest_subprocess(
-            *("--ascend-cache", "--ascend-defect=stores-nothing", *words, "--pyargs", check)
+            *("--ascend-cache", "--ascend-defect=stores-nothing", *options, "--pyargs", check)
         )
-        told[words] = result.stdout.str()
-    assert "--ascend-seed" not in told[()]
-    said = told["--ascend-seed=41",]
-    assert "Generated input comes from seed 41; --ascend-seed=41 repeats it." in said
-    assert "that of seed" not in told["--ascend-seed=0",]
-    repeat = next(line for line in said.splitlines() if line.startswith("repeat "))
+        outputs[options] = result.stdout.str()
+    assert "--ascend-seed" not in outputs[()]
+    output = outputs["--ascend-seed=41",]
+    assert "Generated input comes from seed 41; --ascend-seed=41 repeats it." in output
+    assert "that of seed" not in outputs["--ascend-seed=0",]
+    repeat = next(line for line in output.splitlines() if line.startswith("repeat "))
     assert "--ascend-seed=41" in repeat

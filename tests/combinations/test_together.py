@@ -1,4 +1,4 @@
-"""Cases that share a story: it is told once, and where it fails each case is asked alone."""
+"""Cases that share a story: the story runs once, and if it fails, each case runs alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_ascendcache.observation.evidence import Step
 
 
 class Cache:
-    """Notes a run of the toolchain, as a cache under test does."""
+    """Records a run of the toolchain in the evidence, as a cache under test does."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence

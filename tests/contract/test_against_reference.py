@@ -1,4 +1,4 @@
-"""The contract and the reference read the same document alike, on generated texts."""
+"""The contract and the reference read generated texts in the same way."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_cards_of_a_node(text, world):
         cards = None
     if not text.startswith(
         "0"
-    ):  # the document says natural number, and does not mention leading zeros
+    ):  # the document asks for a natural number, and does not mention leading zeros
         assert cards == local_world_size(text, world)
 
 
@@ -62,8 +62,8 @@ VALUE = st.one_of(NUMBERISH, st.sampled_from(NO_NUMBERS))
 def test_limits_of_a_file(values, spelling):
     written = {key: value.strip() for key, value in values.items()}
     text = spelling.write(list(written.items()), "[op_compiler_cache]").decode("utf-8-sig")
-    found, _ = parse_ini(text)
-    limits = LimitPolicy().of_values(found, Path("op_cache.ini"), []) if found else None
+    read_back, _ = parse_ini(text)
+    limits = LimitPolicy().of_values(read_back, Path("op_cache.ini"), []) if read_back else None
     expected = expected_limits(written, {})
     if limits is not None:
         assert (limits.megabytes, limits.ratio) == (expected.megabytes, expected.ratio)

@@ -1,4 +1,4 @@
-"""Aging: what the document expects, what the reference chooses, and what its command does."""
+"""Aging: what the document expects, what the reference selects, and what its command removes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def atc(tmp_path, capsys):
     return Sandbox(tmp_path, capsys)
 
 
-# Entries as name: (MB, idle seconds); a limit of 8 MB; what must go, what may.
+# Entries as name: (MB, idle seconds), the ratio in percent, the entries that a run must remove,
+# and those that it may remove. The limit is 8 MB.
 CASES = {
     "below": ({"a": (7, 9999)}, 50, "", ""),
     "at-the-limit": ({"a": (4, 9999), "b": (4, 8888)}, 50, "", "ab"),
@@ -102,9 +103,9 @@ def names(directory):
     )
 
 
-def left(atc, **given):
-    """The files in the SoC's directory after a run with a limit of 8 MB, but not those of Abs."""
-    atc(environ={SIZE: "8", RATIO: "50", **given})
+def left(atc, **environ):
+    """Run atc on Abs with a limit of 8 MB. Return the SoC directory's other files."""
+    atc(environ={SIZE: "8", RATIO: "50", **environ})
     return [name for name in names(atc.soc()) if "te_abs_" not in name]
 
 
@@ -163,9 +164,9 @@ def test_the_operators_own_idle_entry_goes_and_is_compiled_again(atc):
     for path in atc.soc().glob("te_abs_*"):
         os.utime(path, (0, 0))
     fill(atc.soc(), "te_a.o", 9, 0)
-    said = atc(environ={SIZE: "8"}, log="info").err
-    assert "aged [te_abs_" in said
-    assert "compile [" in said
+    log = atc(environ={SIZE: "8"}, log="info").err
+    assert "aged [te_abs_" in log
+    assert "compile [" in log
     assert "reuse" in atc(environ={SIZE: "8"}, log="info").err
 
 

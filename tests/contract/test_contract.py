@@ -31,7 +31,8 @@ from pytest_ascendcache.contract.verdict import broken_promise
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 
-# mode, under debug, entry before -> the outcomes that the document allows, as "delivered entry".
+# Mode, whether debugging is on, entry before -> the outcomes that the document allows, as
+# "delivered entry".
 CENTRAL_TABLE = {
     (ENABLE, False, NONE): {"compiled stored"},
     (ENABLE, False, VALID): {"reused kept"},
@@ -72,8 +73,8 @@ def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
     """Force purges the unlisted operators' entries, and may remove a listed one's entry too."""
     allowed = expected_outcomes(mode, True, before, listed=True)
     gone = "compiled removed" if mode is FORCE and before is not NONE else None
-    found = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
-    assert found == CENTRAL_TABLE[mode, True, before] | ({gone} if gone else set())
+    outcomes = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
+    assert outcomes == CENTRAL_TABLE[mode, True, before] | ({gone} if gone else set())
 
 
 @pytest.mark.parametrize(
@@ -328,7 +329,7 @@ def test_rules_come_in_the_order_of_the_files(rule_files):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         (HEAD + rule_text() + rule_text(), "'a/b' exists twice"),
         *((HEAD + rule_text(**{field: None}), f"['{field}']") for field in RULE),
@@ -337,11 +338,11 @@ def test_rules_come_in_the_order_of_the_files(rule_files):
         (HEAD + rule_text(capabilities='["fly"]'), "'fly'"),
     ],
 )
-def test_rule_file_errors(rule_files, text, said):
+def test_rule_file_errors(rule_files, text, phrase):
     with pytest.raises(RuleFileError) as error:
         rule_files(one=text)
     assert "one.toml" in str(error.value)
-    assert said in str(error.value)
+    assert phrase in str(error.value)
 
 
 def test_one_id_in_two_files(rule_files):

@@ -90,9 +90,9 @@ def test_worse_harm_than_listed_is_a_new_fault(harm: Harm | None, known: bool) -
     ],
 )
 def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: Occurrence) -> None:
-    seen = [Judged(RULE, CHECK, {}, verdict, origin) for verdict, origin in judged]
+    judgements = [Judged(RULE, CHECK, {}, verdict, origin) for verdict, origin in judged]
     other = Judged("debug/outputs", CHECK, {}, Verdict.PASS)
-    assert occurrences([_entry()], [*seen, other]) == [(_entry(), occurrence)]
+    assert occurrences([_entry()], [*judgements, other]) == [(_entry(), occurrence)]
 
 
 def test_an_entry_is_of_the_editions_it_names(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ NEW = (
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda each: each.origin)
 def test_an_entry_of_a_list_knows_its_fault_and_no_new_one(entry: Deviation) -> None:
-    """For the same check of the same rule, the observation and the harm decide."""
+    """For one check of one rule, the observation and the harm decide whether the entry matches."""
     cell = {factor: values[0] for factor, values in entry.cell}
     check = f"test_any.py::{entry.check.replace('*', 'any').replace('?', 'x')}"
 
@@ -257,7 +257,7 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
             "1 rule: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
         ]
     )
-    # A run of a part of the suite does not report which deviations no longer occur.
+    # A run of only a part of the suite does not report deviations that no longer occur.
     assert "listed deviations that did not occur" not in green.stdout.str()
     instead = {"fail": "known deviation"}
     assert _verdicts(listed) == {

@@ -88,8 +88,8 @@ def test_a_version_that_tells_nothing_is_not_guessed(version: str) -> None:
 def test_parts_of_different_editions_are_told() -> None:
     assert chosen_for_parts({"toolkit": "8.0.0", "opp": ""}).edition.name == "8.0"
     assert not chosen_for_parts({"toolkit": "8.5.0", "opp": "8.5.1"}).unsure
-    told = chosen_for_parts({"toolkit": "8.0.0", "opp": "7.0.0"}).unsure
-    assert told == "its parts belong to different editions (toolkit 8.0.0, opp 7.0.0)"
+    unsure = chosen_for_parts({"toolkit": "8.0.0", "opp": "7.0.0"}).unsure
+    assert unsure == "its parts belong to different editions (toolkit 8.0.0, opp 7.0.0)"
     assert chosen_for_parts({"toolkit": "", "opp": ""}).unsure
 
 
@@ -113,11 +113,11 @@ def test_the_reference_plays_every_edition() -> None:
 
 @pytest.mark.parametrize("edition", editions_of(CANN), ids=lambda each: each.name)
 def test_contract_and_reference_read_the_same_names(edition: Edition) -> None:
-    """The two readings share no code, so their agreement is checked here."""
+    """The two readings share no code, so this test checks that they agree."""
     played = RELEASES[edition.name]
     assert (played.levels, played.ini) == (edition.debug_levels, edition.ini)
     assert (played.variables, played.share_unit) == (edition.variables, edition.ratio_unit)
-    if edition.idle or not edition.ini:  # the contract leaves it open for 7.0
+    if edition.idle or not edition.ini:  # the contract leaves the idle time open for 7.0
         assert played.idle_ns == edition.idle * 10**9
     assert played.cache_path == edition.cache_path
     if edition.debug_list != "open":
@@ -169,9 +169,9 @@ LISTED = DebugConfig(listed=("OpType::Add",))
 def test_debug_switches_by_edition(
     edition: str, options: dict[str, object], add: bool | None, exp: bool | None
 ) -> None:
-    given = CompileOptions().but(**options)
-    assert is_under_debug(given, "Add", "a", named(edition)) is add
-    assert is_under_debug(given, "Exp", "e", named(edition)) is exp
+    compile_options = CompileOptions().but(**options)
+    assert is_under_debug(compile_options, "Add", "a", named(edition)) is add
+    assert is_under_debug(compile_options, "Exp", "e", named(edition)) is exp
 
 
 def test_what_the_document_leaves_open_allows_both() -> None:
@@ -221,10 +221,10 @@ def test_names_of_other_editions_have_a_remedy() -> None:
 
 
 def test_what_changes_from_7_to_8() -> None:
-    found = {each.after.id: each.kind for each in changes(named("7.0"), named("8.0.RC3"))}
-    assert found["debug/list-caches-unlisted"] is Kind.DIFFERENT
-    assert found["cache-mode/directory-precedence"] is Kind.DIFFERENT
-    assert "cache-mode/enable-reuses" not in found
+    kinds = {each.after.id: each.kind for each in changes(named("7.0"), named("8.0.RC3"))}
+    assert kinds["debug/list-caches-unlisted"] is Kind.DIFFERENT
+    assert kinds["cache-mode/directory-precedence"] is Kind.DIFFERENT
+    assert "cache-mode/enable-reuses" not in kinds
     assert changes(named("8.0.RC3"), named("8.0.RC3")) == []
     assert {Advice.REFRESH, Advice.INI_KEYS, Advice.CACHE_PATH_APPEARS} <= set(
         advice(named("7.0"), named("8.0.RC3"))

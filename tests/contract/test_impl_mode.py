@@ -1,4 +1,4 @@
-"""Implementation modes: both readings of document I agree, and the reference's errors."""
+"""Implementation modes: the two readings of document I agree; errors of the reference."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_precision_file_is_read(tmp_path, text, by_type, by_name):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         (b"Exp=high_precision\nSqrt\n", "line 2 is [Sqrt]; write"),
         (b"[ByType]\nExp=high_precision\n", "line 1 is [[ByType]]; write"),
@@ -110,19 +110,19 @@ def test_a_precision_file_is_read(tmp_path, text, by_type, by_name):
         (b"Exp=high_precision,high_performance\n", "[high_precision,high_performance]"),
     ],
 )
-def test_a_bad_line_is_one_sentence(tmp_path, content, said):
+def test_a_bad_line_is_one_sentence(tmp_path, content, phrase):
     path = tmp_path / "network.ini"
     path.write_bytes(content)
     with pytest.raises(AtcError) as raised:
         ImplementationPolicy().precision_file(str(path))
     assert raised.value.code == "E20003"
-    assert said in str(raised.value)
+    assert phrase in str(raised.value)
     assert f"[{path}] for parameter [op_precision_mode]" in str(raised.value)
     assert str(raised.value).endswith(".")
 
 
 def test_a_file_may_be_missing_table_by_table(tmp_path):
-    """Each table below ASCEND_OPP_PATH takes effect on its own, else the built-in one."""
+    """Each table below ASCEND_OPP_PATH replaces one built-in table. The others stay in effect."""
     directory = tmp_path / TABLES
     directory.mkdir(parents=True)
     (directory / "high_precision.ini").write_text("Tanh=high_performance")
@@ -198,7 +198,7 @@ def test_a_mode_the_compiler_does_not_implement_is_not_applied(tmp_path):
     assert policy.choose(EXP, [PRECISE], selected) == PRECISE
 
 
-# --- the contract's own -------------------------------------------------------------------------
+# --- the contract only --------------------------------------------------------------------------
 
 
 def test_when_two_sets_of_options_select_one_kernel():

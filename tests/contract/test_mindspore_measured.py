@@ -21,7 +21,7 @@ SUITE = Path(pytest_ascendcache.__file__).parent / "conformance/mindspore"
 
 
 def _cells() -> list[tuple[str, str, str, str]]:
-    """Cache, question, manual observation, and a check of it, for each cell."""
+    """Return the cache, the question, the manual observation and a check for each cell."""
     rows = [
         [each.strip() for each in line.strip("|").split("|")]
         for line in PAGE.read_text(encoding="utf-8").splitlines()

@@ -72,8 +72,8 @@ def operators(draw):
     )
 
 
-def said(parameter):
-    """The expected reading of a parameter, made only with the tables of numbers."""
+def expected_parameter(parameter):
+    """Return the expected reading of a parameter, using only the tables of numbers."""
     members = parameter if isinstance(parameter, tuple) else (parameter,)
     return tuple(
         KeyTensor(
@@ -101,7 +101,9 @@ def test_what_is_written_is_read_back(info):
         info.deterministic,
         info.impl_mode,
     )
-    assert reading.parameters == tuple(said(each) for each in (*info.inputs, *info.outputs))
+    assert reading.parameters == tuple(
+        expected_parameter(each) for each in (*info.inputs, *info.outputs)
+    )
     assert len(reading.attributes) == len(info.attributes)
 
 
@@ -118,7 +120,7 @@ def test_one_changed_field_changes_the_key_and_is_named(info, data):
     elif field == "input":
         place = data.draw(st.integers(0, len(info.inputs) - 1))
         changed = data.draw(parameters(place))
-        assume(said(changed) != said(info.inputs[place]))
+        assume(expected_parameter(changed) != expected_parameter(info.inputs[place]))
         other = replace(info, inputs=(*info.inputs[:place], changed, *info.inputs[place + 1 :]))
     else:
         assume(info.attributes)
@@ -127,7 +129,10 @@ def test_one_changed_field_changes_the_key_and_is_named(info, data):
         assume(kind == first.type and repr(value) != repr(first.value))
         other = replace(info, attributes=(replace(first, value=value), *info.attributes[1:]))
     ours, theirs = simplified_key(info), simplified_key(other)
-    assume(said(info.outputs[0]) != said(other.outputs[0]) or field != "output")
+    assume(
+        expected_parameter(info.outputs[0]) != expected_parameter(other.outputs[0])
+        or field != "output"
+    )
     assert ours != theirs
     place = "parameter" if field in ("input", "output") else field
     assert place in difference(ours, theirs)
@@ -141,8 +146,8 @@ def test_the_vendor_s_keys_are_read(case):
     assert reading.deterministic == (dump["deterministic"] == "true")
     described = [*dump["inputs"], *dump["outputs"]]
     assert len(reading.parameters) == len(described)
-    for tensors_read, told in zip(reading.parameters, described, strict=True):
-        members = told if isinstance(told, list) else [told] if told else []
+    for tensors_read, expected in zip(reading.parameters, described, strict=True):
+        members = expected if isinstance(expected, list) else [expected] if expected else []
         assert [each.extents for each in tensors_read] == [tuple(each["shape"]) for each in members]
         assert [each.dtype for each in tensors_read] == [
             TYPE_NUMBERS[SPELT.get(each["dtype"], each["dtype"])] for each in members

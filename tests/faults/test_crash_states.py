@@ -1,4 +1,4 @@
-"""Crash states: what an interruption leaves, according to a record."""
+"""Crash states: the files that an interruption can leave, computed from recorded operations."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ METADATA = json.dumps({"sha256": hashlib.sha256(OBJECT).hexdigest()}).encode()
 EMPTY = Tree({"": Item()})
 
 
-def steps(*given):
-    """Operations from (act, path, data or target) triples."""
+def steps(*triples):
+    """Build operations from (act, path, data or target) triples."""
     made = []
-    for number, (act, path, *rest) in enumerate(given):
+    for number, (act, path, *rest) in enumerate(triples):
         extra = rest[0] if rest else b""
         data, target = (b"", extra) if isinstance(extra, str) else (extra, "")
         made.append(Operation(number, act.value, 0, act, path, data, 0, target))
@@ -64,11 +64,11 @@ WRITERS = {
     "atomic": renamed(sync=True),
     "atomic, not synced": renamed(sync=False),
 }
-"""The writers of the facts, ``feasibility`` section 2."""
+"""The ways to write an entry that section 2 of ``feasibility`` in the facts describes."""
 
 
 def is_broken(tree):
-    """A reader that trusts an object once its metadata exists."""
+    """Whether a reader that trusts an entry once its metadata exists would get a bad object."""
     if "k.json" not in tree.items:
         return False
     try:
@@ -127,8 +127,8 @@ def test_half_of_a_write_is_there():
 def test_lost_data_is_gone_or_zero():
     operations = steps(*written("k.o", OBJECT, sync=False), (Act.RENAME, "k.o", "k"))
     states = crash_states(EMPTY, operations, CrashKind.POWER_LOSS)
-    found = {each.tree.items["k"].data for each in states if "k" in each.tree.items}
-    assert found == {b"", b"\0" * len(OBJECT)}
+    contents = {each.tree.items["k"].data for each in states if "k" in each.tree.items}
+    assert contents == {b"", b"\0" * len(OBJECT)}
 
 
 def test_synced_data_survives_what_is_written_after():

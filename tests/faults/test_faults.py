@@ -1,4 +1,4 @@
-"""Damage: every kind is noticed, and affects only its own entry."""
+"""Damage: validation notices every kind, and each kind damages only its entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupting the reference: the plan is carried out, and it is noticed if it is not."""
+"""Interrupting the reference: it carries out the plan, and the harness notices if it does not."""
 
 from __future__ import annotations
 

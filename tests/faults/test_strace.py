@@ -1,4 +1,4 @@
-"""Faults through strace: logs are read correctly, and real processes are killed."""
+"""Faults through strace: reading its logs, and killing real processes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_a_log_becomes_operations(tmp_path):
         f"10 flock(3<{temporary}>, LOCK_EX|LOCK_NB) = 0",
         "10 +++ exited with 0 +++",
     )
-    found = list(operations(read_calls(log), Path("/c")))
-    assert [(each.act, each.path, each.data, each.offset, each.target) for each in found] == [
+    recorded = list(operations(read_calls(log), Path("/c")))
+    assert [(each.act, each.path, each.data, each.offset, each.target) for each in recorded] == [
         (Act.CREATE, ".k.temp", b"", 0, ""),
         (Act.WRITE, ".k.temp", b"hel", 0, ""),
         (Act.WRITE, ".k.temp", b"lo", 3, ""),
@@ -60,8 +60,8 @@ def test_a_log_becomes_operations(tmp_path):
         (Act.REMOVE_DIRECTORY, "d", b"", 0, ""),
         (Act.LOCK, ".k.temp", b"", 0, ""),
     ]
-    # Failed calls and calls elsewhere count too, because strace counts them.
-    assert [(each.point, each.nth) for each in found[:3]] == [
+    # Failed calls and calls outside the directory count too, because strace counts them.
+    assert [(each.point, each.nth) for each in recorded[:3]] == [
         ("openat", 1),
         ("write", 0),
         ("write", 1),
@@ -95,8 +95,8 @@ def test_offsets_follow_seeks_and_appends(tmp_path):
         f'1 write(4<{path}>, "{hexed("g")}", 1) = 1',
         f"1 ftruncate(4<{path}>, 5) = 0",
     )
-    found = list(operations(read_calls(log), Path("/c")))
-    assert [(each.data, each.offset) for each in found if each.act.changes] == [
+    recorded = list(operations(read_calls(log), Path("/c")))
+    assert [(each.data, each.offset) for each in recorded if each.act.changes] == [
         (b"ab", 10),
         (b"c", 40),
         (b"def", 12),
@@ -162,7 +162,7 @@ class Ended:
 
 
 class Toy:
-    """A writer that is not a toolchain and does not know it is watched."""
+    """A program that is not a toolchain and does not know that it is traced."""
 
     def __init__(self, tmp_path, style):
         self.root = tmp_path / "root"
@@ -205,8 +205,8 @@ class Toy:
 def test_any_command_is_recorded_and_interrupted(tmp_path, style, first):
     toy = Toy(tmp_path, style)
     kinds = (CrashKind.KILLED, CrashKind.MID_WRITE, CrashKind.POWER_LOSS)
-    found = [kind for kind in kinds if toy.broken(kind)]
-    assert found[:1] == ([] if first is None else [first])
+    broken = [kind for kind in kinds if toy.broken(kind)]
+    assert broken[:1] == ([] if first is None else [first])
 
 
 @traced
@@ -269,7 +269,7 @@ def test_a_command_is_held_between_any_two_operations(tmp_path):
 
 @traced
 def test_a_command_that_was_held_stands_only_once(tmp_path):
-    """strace counts the calls of each process separately, and stops every one."""
+    """strace counts each process's calls separately, so it stops both. Only the first is held."""
     toy = Toy(tmp_path, "two-processes")
     operations = toy.interruption.holdable
     second = next(each for each in operations if each.act is Act.MAKE_DIRECTORY)
@@ -331,7 +331,7 @@ def test_the_toy_is_sound():
 
 @traced
 def test_of_several_processes_the_one_that_was_meant_is_struck(tmp_path):
-    """Each makes one directory, so each call is the first of its process."""
+    """Each process makes one directory, so each call is the first of its process."""
     root = tmp_path / "root"
     root.mkdir()
     made = " ".join(f"mkdir {root}/{name};" for name in ("a", "b", "c"))

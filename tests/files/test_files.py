@@ -1,4 +1,4 @@
-"""Files that users name: only regular files are replaced, and no read blocks forever."""
+"""Files that users name: writing replaces only regular files, and reading never blocks forever."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OLD = "what was there"
 
 
 def _node(path: Path) -> None:
-    """A null device of this test."""
+    """Make a null device that only this test uses."""
     try:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         path.chmod(0o666)
         path.open("wb").close()
-    except OSError as error:  # not permitted to ordinary users, nor on some mounts
+    except OSError as error:  # ordinary users may not make devices, and some mounts refuse them
         pytest.skip(f"no device node can be made here: {error.strerror}")
 
 
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def kept(place: Path) -> list[tuple[str, int]]:
-    """The names and types of the directory's entries."""
+    """Return the names and types of the directory's entries."""
     return sorted((each.name, stat.S_IFMT(each.lstat().st_mode)) for each in place.parent.iterdir())
 
 
@@ -314,9 +314,9 @@ def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str,
         *("-p", "no:cacheprovider", *asked, f"{option}={place}"), timeout=60
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (said,) = [line for line in result.errlines if line]
-    assert said.startswith(f"ERROR: {option}")
-    assert "not a regular file" in said or "is not a file" in said
+    (error,) = [line for line in result.errlines if line]
+    assert error.startswith(f"ERROR: {option}")
+    assert "not a regular file" in error or "is not a file" in error
 
 
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""Both languages are complete, and sentences are recognised whatever their variable parts."""
+"""Both languages are complete, and sentences are recognised with any values in them."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ ZH = Language.CHINESE
 CHINESE = re.compile("[\u4e00-\u9fff]")
 PLACES = re.compile(r"\{(\w*)\}")
 NOTHING_TO_SAY = 7
-"""Letters. A message with less fixed text is only a value, such as an operator's name."""
+"""A message with fewer letters of fixed text is only a value, such as an operator's name."""
 
 
 def test_every_fixed_text_has_both_languages_and_the_same_values() -> None:
-    for key, told in texts().items():
-        assert set(told) == {"en", "zh"}, key
-        assert all(told.values()), key
-        if key not in ("in_rules",):  # English counts the other rules, Chinese counts all
-            assert set(PLACES.findall(told["en"])) == set(PLACES.findall(told["zh"])), key
+    for key, both in texts().items():
+        assert set(both) == {"en", "zh"}, key
+        assert all(both.values()), key
+        # "in_rules" counts the other rules in English, and all rules in Chinese.
+        if key not in ("in_rules",):
+            assert set(PLACES.findall(both["en"])) == set(PLACES.findall(both["zh"])), key
 
 
 @pytest.mark.parametrize("verdict", Verdict, ids=lambda each: each.name)
@@ -74,15 +75,15 @@ def test_every_rule_speaks_chinese() -> None:
 
 def test_a_template_and_its_translation_have_as_many_places() -> None:
     for english, chinese in templates().items():
-        there = english.count("{}")
+        number = english.count("{}")
         named = PLACES.findall(chinese)
-        assert len(named) == there, english
+        assert len(named) == number, english
         if any(named):
-            assert sorted(map(int, named)) == list(range(there)), english
+            assert sorted(map(int, named)) == list(range(number)), english
 
 
 def _messages(folder: str) -> Iterator[str]:
-    """Messages of failed checks and reasons for skips, with {} for values."""
+    """Yield the messages of failed checks and reasons for skips, with {} for values."""
     for path in sorted((PACKAGE / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assert) and node.msg is not None:
@@ -96,7 +97,7 @@ def _messages(folder: str) -> Iterator[str]:
 
 
 SAID = {"saw": 1, "Sighting": 1, "NotDecidable": 0, "Undecided": 0, "HistoryError": 0, "_add": 2}
-"""Calls whose text reaches reports: their names, and the position of the text argument."""
+"""The calls whose text reaches reports, each with the position of its text argument."""
 NOTED = ("notes", "readings")
 """The lists of evidence that reports show."""
 ROOMS = ("observation", "faults", "stress", "audit", "conformance", "toolchains")
@@ -107,7 +108,7 @@ SENTENCES = ("detail", "problem", "wanted")
 
 
 def _said() -> Iterator[str]:
-    """Texts about harm, notes, readings, violations, and undecided checks."""
+    """Yield the texts about harm, notes, readings, violations, and undecided checks."""
     for path in (each for room in ROOMS for each in sorted((PACKAGE / room).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.AugAssign) and ast.unparse(node.target).endswith(NOTED):
@@ -124,30 +125,30 @@ def _said() -> Iterator[str]:
 
 
 def _found() -> Iterator[str]:
-    """Messages of audits and the release gate about a file or a setting."""
+    """Yield the messages of audits and the release gate about a file or a setting."""
     for path in (each for room in ("audit", "release") for each in (PACKAGE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            told: Sequence[ast.expr | None] = ()
+            messages: Sequence[ast.expr | None] = ()
             if isinstance(node, ast.Yield | ast.Return):
-                told = [node.value]
+                messages = [node.value]
             elif isinstance(node, ast.Assign):
-                told = [node.value] if ast.unparse(node.targets[0]) in SENTENCES else []
+                messages = [node.value] if ast.unparse(node.targets[0]) in SENTENCES else []
             elif isinstance(node, ast.Call):
-                said = ast.unparse(node.func).endswith(("Problem", "blame", "add"))
-                told = node.args if said else []
-            for each in told:
+                takes_message = ast.unparse(node.func).endswith(("Problem", "blame", "add"))
+                messages = node.args if takes_message else []
+            for each in messages:
                 if each is not None:
                     yield from _template(each)
 
 
 def _helps() -> Iterator[str]:
-    """The help texts of the options and their headings."""
+    """Yield the help texts of the options and their headings."""
     yield from TABLE
     yield from (option.help for option in OPTIONS.values())
 
 
 def _errors() -> Iterator[str]:
-    """Usage errors, with {} for values."""
+    """Yield the usage errors, with {} for values."""
     for path in sorted((PACKAGE / "plugin").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.UsageError":
@@ -156,14 +157,14 @@ def _errors() -> Iterator[str]:
 
 def _template(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        told = node.value
+        template = node.value
     elif isinstance(node, ast.JoinedStr):
-        told = "".join(
+        template = "".join(
             str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
         )
     else:
         return
-    for line in told.split("\n"):
+    for line in template.split("\n"):
         if not line.startswith(("observed:", "expected:")):
             yield line.strip()
 
@@ -183,7 +184,7 @@ def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
 
 
 ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
-"""Three English words or more. Commands and fields are not translated."""
+"""Three or more English words in a row. Commands and fields are not translated."""
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
     ids=["reasons", "usage errors", "harm, notes and undecided", "help", "audits and releases"],
 )
 def test_no_half_of_a_message_stays_english(found: Iterator[str]) -> None:
-    """A short template may match the beginning of a longer sentence."""
+    """A short template may match only the beginning of a longer sentence."""
     left = {
         each: told
         for each in found
@@ -203,8 +204,8 @@ def test_no_half_of_a_message_stays_english(found: Iterator[str]) -> None:
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda each: each.name)
 def test_every_violation_of_a_stress_run_is_translated(kind: Kind) -> None:
-    told = translated(str(Violation(kind, 3, "...")), ZH)
-    assert re.sub("[^a-z]", "", told.replace("kernel", "")) == ""
+    chinese = translated(str(Violation(kind, 3, "...")), ZH)
+    assert re.sub("[^a-z]", "", chinese.replace("kernel", "")) == ""
 
 
 def test_the_story_of_a_stress_run_is_translated() -> None:

@@ -1,7 +1,7 @@
-"""The part of ``msrun`` that checks use: it starts ranks, logs them, and ends all if one fails.
+"""The part of ``msrun`` that checks use. It starts and logs ranks, and ends all if one fails.
 
-With ``STANDIN_FAULT=unnamed-rank`` it does not say which rank failed; with ``forgets-ranks`` it
-ends none.
+With ``STANDIN_FAULT=unnamed-rank`` it does not print which rank failed. With ``forgets-ranks`` it
+ends no rank.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Nodes as mounts: each profile has its effect, controls can fail, and no mount is left."""
+"""Nodes as mounts: each profile has its effect, controls can fail, and no mount remains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 
 
 def _nothing() -> None:
-    """Mounting again without forgetting anything."""
+    """Do nothing, in place of a remount that would drop the kernel's caches."""
 
 
 @pytest.mark.parametrize("profile", profiles(), ids=lambda each: each.value)
@@ -107,14 +107,14 @@ print(lacking())
 
 def test_a_machine_without_libfuse_lacks_nodes_and_nothing_else() -> None:
     environment = {**os.environ, "FUSE_LIBRARY_PATH": "/nowhere/libfuse.so.2"}
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", _LACKING],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert re.search("libfuse2|bindfs|FUSE|root", said.stdout)
+    assert re.search("libfuse2|bindfs|FUSE|root", output.stdout)
 
 
 _MOUNTS = """
@@ -139,8 +139,8 @@ def test_a_killed_run_leaves_no_mount_and_no_daemon(tmp_path: Path) -> None:
         text=True,
     ) as run:
         assert run.stdout is not None
-        if (said := run.stdout.readline().strip()) != "mounted":
-            pytest.skip(said)
+        if (output := run.stdout.readline().strip()) != "mounted":
+            pytest.skip(output)
         daemons = _mounting(tmp_path)
         assert len(daemons) == 2
         watched = [os.pidfd_open(each) for each in daemons]
@@ -155,16 +155,16 @@ def test_a_killed_run_leaves_no_mount_and_no_daemon(tmp_path: Path) -> None:
 
 
 def _mounting(directory: Path) -> list[int]:
-    """The bindfs processes that mount something below a directory."""
-    found = []
+    """Return the bindfs processes that mount something below a directory."""
+    processes = []
     for each in Path("/proc").iterdir():
         try:
             words = (each / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if words[0].endswith(b"bindfs") and str(directory).encode() in words[-2]:
-            found.append(int(each.name))
-    return found
+            processes.append(int(each.name))
+    return processes
 
 
 def test_a_mount_can_be_made_anew(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_hosts_have_equal_process_ids_and_other_names() -> None:
     if not hosts_work():
         pytest.skip("hosts with process ids of their own need root and the program unshare")
     command = another_host("elsewhere", 777, ["sh", "-c", "echo $$; cat /proc/sys/kernel/hostname"])
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert said == ["777", "elsewhere"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert output == ["777", "elsewhere"]
     failed = another_host("elsewhere", 777, ["sh", "-c", "exit 3"])
     assert subprocess.run(failed, check=False).returncode == 3

@@ -1,4 +1,4 @@
-"""The harm of a broken promise, determined in one place from what was seen."""
+"""The harm of a broken promise, which one function derives from the observations."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Watched:
 def _harm(watched: Watched, message: str = "", comparison: str = "") -> Harm | None:
     evidence = Evidence()
     evidence.ran(watched)
-    found = observed_harm(evidence, message, comparison)
-    return None if found is None else found.harm
+    harm = observed_harm(evidence, message, comparison)
+    return None if harm is None else harm.harm
 
 
 @pytest.mark.parametrize("kind", Harm)

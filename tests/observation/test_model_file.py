@@ -1,4 +1,4 @@
-"""Splitting models: objects are found and measured whatever surrounds them."""
+"""Splitting models: objects are found and measured, whatever bytes surround them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def test_kernels_are_found_wherever_pieces_end(tmp_path, monkeypatch, piece, gap
     monkeypatch.setattr(model_file, "_PIECE", piece)
     between = [bytes([65 + number]) * gap for number in range(4)]
     data = [between[0], ABS, between[1], EXP, between[2], ABS, between[3]]
-    found = parts(tmp_path, *data)
-    whole = b"".join(data)
-    assert [each.sha256 for each in found.kernels] == [
-        hashlib.sha256(each).hexdigest() for each in embedded_objects(whole)
+    pieces = parts(tmp_path, *data)
+    model = b"".join(data)
+    assert [each.sha256 for each in pieces.kernels] == [
+        hashlib.sha256(each).hexdigest() for each in embedded_objects(model)
     ]
-    assert [each.symbol for each in found.kernels] == ["te_abs", "te_exp", "te_abs"]
+    assert [each.symbol for each in pieces.kernels] == ["te_abs", "te_exp", "te_abs"]
     sizes = [b"%d" % len(each) for each in (ABS, EXP, ABS)]
     rest = [part for pair in zip(between, [*sizes, b""], strict=True) for part in pair]
-    assert found.rest == hashlib.sha256(b"".join(rest)).hexdigest()
-    assert found.size == len(whole)
+    assert pieces.rest == hashlib.sha256(b"".join(rest)).hexdigest()
+    assert pieces.size == len(model)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_kernels_are_found_wherever_pieces_end(tmp_path, monkeypatch, piece, gap
     [b"", b"no kernels", ABS[:64], ABS[:-1], b"\x7fELF", b"\x7fELF\x02\x01" * 50],
 )
 def test_what_only_begins_like_an_object_is_none(tmp_path, data: bytes) -> None:
-    found = parts(tmp_path, data)
-    assert found.kernels == ()
-    assert found.rest == hashlib.sha256(data).hexdigest()
+    pieces = parts(tmp_path, data)
+    assert pieces.kernels == ()
+    assert pieces.rest == hashlib.sha256(data).hexdigest()
 
 
 def test_where_kernels_lie_is_told(tmp_path) -> None:
@@ -70,9 +70,9 @@ def test_a_large_model_takes_no_more_memory_than_a_small_one(tmp_path) -> None:
         file.seek(256 << 20)
         file.write(EXP)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = take_apart(path)
+    pieces = take_apart(path)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert len(found.kernels) == 2
+    assert len(pieces.kernels) == 2
     assert grown < 64 << 10  # KiB
 
 
@@ -80,8 +80,8 @@ def test_differences_are_told_by_name(tmp_path) -> None:
     other = kernel("Exp", "te_abs")
     one, two = parts(tmp_path, ABS, EXP), parts(tmp_path, other, EXP, EXP)
     assert differences(one, one) == []
-    told = {(each.name, bool(each.found), bool(each.wanted)) for each in differences(two, one)}
-    assert told == {("te_abs", True, True), ("te_exp", True, False)}
-    told = {(each.name, bool(each.found), bool(each.wanted)) for each in differences(one, two)}
-    assert told == {("te_abs", True, True), ("te_exp", False, True)}
+    reported = {(each.name, bool(each.found), bool(each.wanted)) for each in differences(two, one)}
+    assert reported == {("te_abs", True, True), ("te_exp", True, False)}
+    reported = {(each.name, bool(each.found), bool(each.wanted)) for each in differences(one, two)}
+    assert reported == {("te_abs", True, True), ("te_exp", False, True)}
     assert parts(tmp_path, ABS, other, EXP).by_symbol.keys() == {"te_abs", "te_abs#2", "te_exp"}

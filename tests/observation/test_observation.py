@@ -1,4 +1,4 @@
-"""Observation from outside: what was delivered, the entry's fate, and the positive control."""
+"""Observation from outside: the delivered kernel, the entry's fate, and the positive control."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cache(reference, tmp_path):
 
 
 class Faulty(BaseToolchain):
-    """A toolchain around the reference that changes each request or each result."""
+    """Wraps the reference and changes each request or each result."""
 
     name, version, capabilities = "faulty", "1", frozenset(Capability)
 
@@ -68,11 +68,11 @@ class Faulty(BaseToolchain):
         return self.toolchain.stage(change, operator, directory)
 
     def close(self):
-        """Nothing is its own."""
+        """Close nothing: the wrapped toolchain belongs to a fixture."""
 
 
 def always(mode):
-    """Whatever mode is asked for, compile under this one."""
+    """Return a function that changes the cache mode of a request to ``mode``."""
     return lambda request: replace(request, options=request.options.but(cache_mode=mode))
 
 

@@ -1,4 +1,4 @@
-"""The operator lists in ``fixtures``: readable, complete, and networks with true shapes."""
+"""The operator lists in ``fixtures`` are readable and complete, with shapes of real networks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_outputs_have_the_declared_shapes(spec):
     for output, tensor in zip(outputs, spec.outputs, strict=True):
         assert np.isfinite(output).all()
         if tensor.dtype.name in ("float16", "float32"):
-            # Well conditioned samples also stay in range: rounding loses half an ulp, no more.
+            # Well-conditioned samples also stay in range: rounding loses at most half an ulp.
             assert ulp_error(output.astype(tensor.dtype.numpy), output).max() <= 0.5
 
 
@@ -99,9 +99,9 @@ def test_bert_layer_has_the_parameters_of_bert_base():
 
 
 def test_resnet_has_the_parameters_of_resnet50():
-    """25,557,032, once the identity bottlenecks are repeated to depths 3, 4, 6 and 3.
+    """There are 25,557,032, with the identity bottlenecks repeated to depths 3, 4, 6 and 3.
 
-    A folded convolution bias stands for the two parameters of its batch normalisation.
+    A folded bias of a convolution counts as the two parameters of its batch normalisation.
     """
     repeats = {"layer1_1": 2, "layer2_1": 3, "layer3_1": 5, "layer4_1": 2}
     total = 0
@@ -116,7 +116,7 @@ def test_resnet_has_the_parameters_of_resnet50():
 
 @pytest.mark.parametrize("name", ["bert_base_encoder_layer", "resnet50_stages"])
 def test_activations_come_from_an_earlier_operator(name):
-    """The first input of every operator after the first is an output listed before it."""
+    """Every operator but the first takes as its first input the output of an earlier operator."""
     operators = NETWORKS[name]
     produced = {(operators[0].inputs[0].shape, operators[0].inputs[0].dtype)}
     for spec in operators:
@@ -125,7 +125,7 @@ def test_activations_come_from_an_earlier_operator(name):
 
 
 def test_networks_repeat_kernels_under_different_names():
-    """What a cache is for: 25 nodes of BERT are 17 kernels, 67 of ResNet 44."""
+    """This is what a cache is for: BERT's 25 nodes need 17 kernels, ResNet's 67 nodes need 44."""
     distinct = {
         name: len({spec.named("") for spec in NETWORKS[name]})
         for name in ("bert_base_encoder_layer", "resnet50_stages")

@@ -1,5 +1,7 @@
-"""What reference and suite share in ``operators/`` is held to a property neither of them states:
-operators that differ have simplified keys that differ, unless they only name other attributes."""
+"""Different operators have different simplified keys, unless only names of attributes differ.
+
+The reference and the suite share the keys in ``operators/``, and neither of them checks this.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,23 @@ VALUES = {
 
 
 ONE_NAME_OR_ANOTHER = (54, 242)
-"""Seeds that give two operators of which one has the value of ``transpose_x1`` that the other
-one's ``transpose_x2`` has, or ``adj_x1`` and ``adj_x2``."""
+"""Seeds that generate two operators with equal values under different attribute names.
+
+One operator sets ``transpose_x1`` and the other ``transpose_x2``, or ``adj_x1`` and ``adj_x2``.
+"""
 
 
 def by_key(operators):
-    found = defaultdict(list)
+    operators_by_key = defaultdict(list)
     for each in operators:
-        found[simplified_key(OperatorInfo.of(each))].append(each)
-    return found
+        operators_by_key[simplified_key(OperatorInfo.of(each))].append(each)
+    return operators_by_key
 
 
 @pytest.mark.parametrize("seed", [*range(3), *ONE_NAME_OR_ANOTHER])
 def test_generated_operators_have_keys_of_their_own(seed):
-    found = by_key(told_apart(generate(passes=2, seed=seed)))
-    assert {key: each for key, each in found.items() if len(each) > 1} == {}
+    operators = by_key(told_apart(generate(passes=2, seed=seed)))
+    assert {key: each for key, each in operators.items() if len(each) > 1} == {}
 
 
 @pytest.mark.parametrize("seed", ONE_NAME_OR_ANOTHER)
@@ -50,7 +54,9 @@ def test_only_what_names_other_attributes_cannot_be_told_apart(seed):
     lost = [each for each in operators if each not in kept]
     assert lost
     for key in (simplified_key(OperatorInfo.of(each)) for each in lost):
-        named = [{given.name for given in each.attributes} for each in by_key(operators)[key]]
+        named = [
+            {attribute.name for attribute in each.attributes} for each in by_key(operators)[key]
+        ]
         assert not set.intersection(*named)
 
 

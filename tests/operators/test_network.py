@@ -1,4 +1,4 @@
-"""Network files: what they say, and what is wrong with those that cannot be used."""
+"""Network files: their contents, and the errors about files that cannot be used."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_documents_network_gives_the_documents_output():
 
 
 def test_the_bert_layer_is_one():
-    """25 operators, 17 different kernels; its output is normalised: mean 0 up to beta."""
+    """It has 25 operators and 17 different kernels. Its output is normalised: mean 0 up to beta."""
     network = read_network(NETWORKS / "bert_encoder_layer.json")
     assert len(network.operators) == 25
     assert len({each.named("") for each in network.operators}) == 17
@@ -102,7 +102,7 @@ def test_constants_by_rule_are_the_same_everywhere():
 
 
 def _splitmix(seed, index):
-    """Bits mixed as SplitMix64 does, in plain integers; a number from 0 up to 1."""
+    """Return a number in [0, 1), mixed as SplitMix64 does, with Python's integers."""
     state = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) % 2**64
     state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64

@@ -1,4 +1,4 @@
-"""Operator information: files, names, simplified keys, and what a bad file is told."""
+"""Operator information: files, names, simplified keys, and the errors about bad files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MATMUL = {
         {"name": "offset_x", "dtype": "int", "index": 2, "value": 0},
     ],
 }
-"""The facts' example, which the vendor's tool takes."""
+"""The example in the facts, which the vendor's tool accepts."""
 
 
 def changed(**fields):
@@ -157,7 +157,7 @@ def test_attributes_in_a_key(dtype, value, part):
 
 
 def test_keys_and_value_depend_places_are_those_cann_writes():
-    """Recorded from CANN 8.1: the runtime and the vendor's installer compare these as text."""
+    """The expected ones come from CANN 8.1, whose runtime and installer compare them as text."""
     recorded = json.loads((Path(__file__).parent / "simplified_keys.json").read_text())
     assert len(recorded) == 67
     for case in recorded:

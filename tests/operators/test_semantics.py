@@ -1,4 +1,4 @@
-"""Reference semantics against values worked out by hand, and the ruler (ulp) itself."""
+"""Reference semantics against values computed by hand, and the unit of error (ulp)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def attributes(values):
 
 
 def operator(kind, *inputs, outputs=(), format="ND", **values):
-    """A spec around arrays; ``outputs`` are the declared (dtype, shape) pairs."""
+    """Return a spec for input arrays. ``outputs`` are the declared (dtype, shape) pairs."""
     tensors = tuple(
         TensorDesc.of(
             str(each.dtype).replace("float64", "double"),
@@ -78,7 +78,7 @@ SIGMOID_OF_1 = 1 / (1 + math.exp(-1))
         ("FastGelu", {}, [-2], [-2 / (1 + math.exp(3.404))]),
         # Mish(1) = tanh(ln(1 + e)); (1 + e) squared is 13.8256...
         ("Mish", {}, [0, 1, 100], [0, ((1 + math.e) ** 2 - 1) / ((1 + math.e) ** 2 + 1), 100]),
-        # The tanh form; the erf form would give 0.8413447 for 1.
+        # This is the tanh form; the erf form would give 0.8413447 for 1.
         ("Gelu", {}, [0, 1, -1], [0, 0.8411919906082768, -0.15880800939172324]),
         ("GeluV2", {}, [0, 1, -1], [0, 0.8413447460685429, -0.15865525393145707]),
         ("GeluV2", {"approximate": "tanh"}, [1], [0.8411919906082768]),
@@ -94,7 +94,7 @@ def test_one_input(kind, values, x, expected):
 
 
 def test_gelu_keeps_its_digits_in_the_tail():
-    """``1 + tanh(u)`` is exactly 0 in float64 here; the value is not."""
+    """Here ``1 + tanh(u)`` is exactly 0 in float64, but the value of Gelu is not."""
     u = math.sqrt(2 / math.pi) * (8 + 0.044715 * 512)
     assert run("Gelu", [-8.0])[0] == pytest.approx(-8 * math.exp(-2 * u), rel=1e-12, abs=0)
     assert 1 + math.tanh(-u) == 0
@@ -196,7 +196,7 @@ def test_parts_of_models(kind, inputs, values, expected):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        # Rows and columns 1, 2 and 3; the borders are not counted.
+        # Only rows and columns 1, 2 and 3 count, not the borders.
         ({"pads": (1, 0, 1, 0)}, [[1, 1.5, 2.5], [2.5, 3, 4], [5.5, 6, 7]]),
         (
             {"pads": (1, 0, 1, 0), "exclusive": False},
@@ -207,8 +207,8 @@ def test_parts_of_models(kind, inputs, values, expected):
 )
 def test_average_pool_counts_what_is_there(values, expected):
     image = np.arange(1.0, 10, dtype=np.float32).reshape(1, 1, 3, 3)
-    given = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 1, 1), **values}
-    assert run("AvgPoolV2", image, format=NCHW, **given)[0, 0].tolist() == expected
+    options = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 1, 1), **values}
+    assert run("AvgPoolV2", image, format=NCHW, **options)[0, 0].tolist() == expected
     assert run("GlobalAveragePool", image, format=NCHW)[0, 0].tolist() == [[5]]
 
 
@@ -281,7 +281,7 @@ def test_shapes_alone():
 
 
 def convolved(x, weight, strides, pads, dilations, groups):
-    """Convolution by its definition, one output element at a time."""
+    """Compute a convolution by its definition, one output element at a time."""
     top, bottom, left, right = pads
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     count, channels, height, width = weight.shape
@@ -452,11 +452,11 @@ def test_integers_are_exact_or_refused():
         (2048, 2050, 1),
         (-1.0, 1.0, 2048),
         (0.0, -0.0, 0),
-        # The smallest subnormal is 2**-24, and the unit at zero and below 2**-14.
+        # The smallest subnormal is 2**-24. It is also the unit at zero and everywhere below 2**-14.
         (2.0**-24, 0.0, 1),
         (2.0**-24, 2.0**-25, 0.5),
         (2.0**-14, 2.0**-14 - 2.0**-24, 1),
-        # 65504 is the largest; 65536 would follow, and 65520 and more round to infinity.
+        # 65504 is the largest number. 65536 would follow, so 65520 and more round to infinity.
         (math.inf, 65520.0, 0.5),
         (math.inf, 65504.0, 1),
         (math.inf, 65536.0, 0),
@@ -571,6 +571,6 @@ def test_what_cannot_be_sampled_is_said(axes, part):
 
 
 def test_describing_operators_does_not_cost_numpy():
-    """Semantics are for those who run kernels; everyone else reads operators without them."""
+    """Only code that runs kernels needs the semantics, and with them numpy."""
     code = "import sys, pytest_ascendcache.operators; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

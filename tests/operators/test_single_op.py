@@ -1,4 +1,4 @@
-"""ATC's single-operator file: what is read, what is written, what is refused and how."""
+"""ATC's single-operator files: reading them, writing them, and the errors about bad ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ABSENT = {"format": "RESERVED", "shape": [], "type": "UNDEFINED"}
 
 
 def tensor(**fields):
-    """A document whose only operator has this one input; ``None`` drops a field."""
+    """Return a document of one operator with one input. A field that is ``None`` is left out."""
     described = {key: value for key, value in {**X, **fields}.items() if value is not None}
     return [{"op": "Abs", "input_desc": [described], "output_desc": [X]}]
 
@@ -293,7 +293,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, read):
 
 @pytest.mark.parametrize(("number", "reason"), [(errno.EACCES, "permission denied"), (5, "error")])
 def test_a_file_that_cannot_be_read(tmp_path, monkeypatch, number, reason):
-    """Tests may run as root, whom no file mode keeps out: reading fails by a patch instead."""
+    """A patch makes reading fail, because tests may run as root, who can read files of any mode."""
     path = tmp_path / "ops.json"
     path.write_text("[]")
 

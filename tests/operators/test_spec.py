@@ -1,4 +1,4 @@
-"""Operators that are equal, and those that are not."""
+"""Equality of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--ascend-budget``: as many checks as fit, and a report of what is left out."""
+"""``--ascend-budget``: the run takes as many checks as fit, and reports which ones it left out."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_only_checks_that_apply_are_chosen(pytester: pytest.Pytester) -> None:
 
 
 def test_a_rule_has_a_budget_too(pytester: pytest.Pytester) -> None:
-    found = collect(pytester, "--ascend-rule=aging/bad-values", "--ascend-budget=20runs")
-    assert 0 < len(found) <= 16
+    checks = collect(pytester, "--ascend-rule=aging/bad-values", "--ascend-budget=20runs")
+    assert 0 < len(checks) <= 16
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
@@ -88,16 +88,16 @@ def test_the_end_says_what_was_left_out(
     selection = report["selection"]
     assert selection["checks"] == len(report["checks"]) < selection["of_checks"]
     assert selection["rules_left_out"] == ["cache-mode/parallel-force"]
-    assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and one's own
+    assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and the user's test
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_what_a_baseline_leaves_unsettled_is_put_first(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
-    told = collect(pytester, "--ascend-budget=20runs", "--ascend-rule=aging/bad-values")
+    selected = collect(pytester, "--ascend-budget=20runs", "--ascend-rule=aging/bad-values")
     every = collect(pytester, "--ascend-rule=aging/bad-values")
-    other = min(every - told)
+    other = min(every - selected)
     then = report(record(other, "aging/bad-values", Verdict.UNDECIDED))
     (pytester.path / "then.json").write_text(as_json(then))
     result = pytester.runpytest_subprocess(
@@ -112,9 +112,9 @@ def test_what_a_baseline_leaves_unsettled_is_put_first(
     )
     assert result.ret == 0
     result.stdout.fnmatch_lines(["run first because of the baseline: 1 check"])
-    found = json.loads((pytester.path / "report.json").read_text())
-    assert found["selection"]["put_first"] == [other.removeprefix(SUITE_NODES)]
-    checks = [each["check"] for each in found["checks"]]
+    document = json.loads((pytester.path / "report.json").read_text())
+    assert document["selection"]["put_first"] == [other.removeprefix(SUITE_NODES)]
+    checks = [each["check"] for each in document["checks"]]
     assert other in checks
     if not workers:
         ran = [each.split(" ")[0] for each in result.outlines if each.startswith(SUITE_NODES)]
@@ -125,16 +125,18 @@ def test_rules_that_a_new_edition_promises_otherwise_are_put_first(
     pytester: pytest.Pytester,
 ) -> None:
     (pytester.path / "then.json").write_text(as_json(report(editions=["CANN 7.0"])))
-    given = ("--ascend-edition=9.0", "--ascend-budget=20runs", "--ascend-baseline=then.json")
+    options = ("--ascend-edition=9.0", "--ascend-budget=20runs", "--ascend-baseline=then.json")
     result = pytester.runpytest_subprocess(
-        "--ascend-toolchain=reference", "--ascend-report=report.json", *given, *SUITE
+        "--ascend-toolchain=reference", "--ascend-report=report.json", *options, *SUITE
     )
     assert result.ret == 0
-    found = json.loads((pytester.path / "report.json").read_text())
-    first = set(found["selection"]["put_first"])
-    judged = {each["rule"] for each in found["checks"]}
+    document = json.loads((pytester.path / "report.json").read_text())
+    first = set(document["selection"]["put_first"])
+    judged = {each["rule"] for each in document["checks"]}
     rules = {
-        each["rule"] for each in found["checks"] if each["check"].removeprefix(SUITE_NODES) in first
+        each["rule"]
+        for each in document["checks"]
+        if each["check"].removeprefix(SUITE_NODES) in first
     }
     then, now = (load_rules(named(each)) for each in ("7.0", "9.0"))
     assert rules
@@ -182,7 +184,7 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "phrase"),
     [
         ("", "*--ascend-budget is empty; give a time such as 90s, 10m or 2h*"),
         ("10", "*must be a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*"),
@@ -194,12 +196,12 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
         ("1m", "*--collect-only runs nothing that could be measured*"),
     ],
 )
-def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, said: str) -> None:
+def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, phrase: str) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference", f"--ascend-budget={value}", "--collect-only", *SUITE
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([phrase])
 
 
 def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:
@@ -219,7 +221,7 @@ def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pyte
 
 
 def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
-    # A clock that runs a hundred times as fast makes a run take seconds on any machine.
+    # With a clock that runs a hundred times as fast, every run seems to take seconds.
     pytester.makepyfile(
         hurried="""
         import time
@@ -230,7 +232,7 @@ def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
         control.time = SimpleNamespace(**{**vars(time), **faster})
         """
     )
-    given = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
-    result = pytester.runpytest_subprocess(*given, *SUITE)
+    options = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
+    result = pytester.runpytest_subprocess(*options, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so no check fits; *"])

@@ -1,4 +1,4 @@
-"""``--ascend-edition`` as users meet it: header, totals, undecided, bad input, audit, release."""
+"""``--ascend-edition``: header, totals, undecided checks, bad input, audits and releases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
 
 
 def _atc(directory: Path, toolkit: str, opp: str) -> Path:
-    """A program that only fails, in an installation whose version files name these releases."""
+    """Write an atc that only fails, and the version files that name these releases."""
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
     (directory / "toolkit/bin/atc").chmod(0o755)
     for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):
@@ -115,7 +115,7 @@ def test_the_version_chooses_and_the_option_overrides(
 
 
 @pytest.mark.parametrize(
-    ("language", "said"),
+    ("language", "phrase"),
     [
         (
             "en",
@@ -126,7 +126,7 @@ def test_the_version_chooses_and_the_option_overrides(
     ],
 )
 def test_a_milder_judge_is_told_at_the_top_and_beside_the_totals(
-    suite: pytest.Pytester, language: str, said: str
+    suite: pytest.Pytester, language: str, phrase: str
 ) -> None:
     program = _atc(suite.path, "8.0.0", "8.0.0")
     result = suite.runpytest_subprocess(
@@ -136,8 +136,8 @@ def test_a_milder_judge_is_told_at_the_top_and_beside_the_totals(
         f"--ascend-language={language}",
         "--ascend-html=page.html",
     )
-    assert sum(said in line for line in result.outlines) == 2
-    assert said in (suite.path / "page.html").read_text(encoding="utf-8")
+    assert sum(phrase in line for line in result.outlines) == 2
+    assert phrase in (suite.path / "page.html").read_text(encoding="utf-8")
 
 
 def test_what_could_not_be_told_of_a_later_promise_is_undecided(suite: pytest.Pytester) -> None:
@@ -170,9 +170,9 @@ def test_an_edition_that_does_not_fit_is_one_sentence(
 ) -> None:
     result = suite.runpytest_subprocess(SAME, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (said,) = [line for line in result.errlines if line]
-    assert said.startswith("ERROR: --ascend-edition")
-    assert words in said
+    (error,) = [line for line in result.errlines if line]
+    assert error.startswith("ERROR: --ascend-edition")
+    assert words in error
 
 
 def test_two_editions_are_compared_rule_by_rule(suite: pytest.Pytester) -> None:

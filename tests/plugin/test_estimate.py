@@ -32,9 +32,9 @@ WITH_TABLE = pytest.mark.usefixtures("table")
 
 
 def cases_of(life: Any) -> list[str]:
-    """The cases of a life, as the suite has them."""
-    (given,) = (mark for mark in life.pytestmark if mark.name == "parametrize")
-    return [each.id for each in given.args[1]]
+    """Return the cases of a life, like those of the suite."""
+    (parametrization,) = (mark for mark in life.pytestmark if mark.name == "parametrize")
+    return [each.id for each in parametrization.args[1]]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def line_of(
 
 @WITH_TABLE
 @pytest.mark.parametrize(
-    ("workers", "used", "said"),
+    ("workers", "used", "phrase"),
     [
         (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2.3 min"),
         (2, 0.0, "* about 72 s with 2 workers"),
@@ -87,23 +87,23 @@ def line_of(
     ],
 )
 def test_workers_processors_and_the_longest_check_bound_a_run(
-    workers: int, used: float, said: str
+    workers: int, used: float, phrase: str
 ) -> None:
     checks = [f"{PLAIN}long", *(f"{PLAIN}short[{number}]" for number in range(45))]
     line = line_of(checks, workers, PositiveControl(seconds=1.0, used=used))
-    assert line.endswith(said.removeprefix("*"))
+    assert line.endswith(phrase.removeprefix("*"))
 
 
 @WITH_TABLE
 @pytest.mark.parametrize(
     ("workers", "control", "strain", "seconds"),
     [
-        # A run computes for 0.2 s and sleeps for 0.8 s; waiting for processors, it took 1.4 s.
+        # A run computes for 0.2 s and sleeps for 0.8 s. With waiting for processors it took 1.4 s.
         (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
         (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 54 * 0.4 / 2),
         # Its processor time is unknown, so all of its duration may be sleep.
         (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
-        # It only computes, and was lucky to get a processor.
+        # It only computes, and got a processor at once by luck.
         (1, PositiveControl(seconds=0.6, used=0.5), 3.0, 50 * 0.5 * 3),
         (1, PositiveControl(seconds=0.6, used=0.5), 1.0, 50 * 0.6),
     ],
@@ -124,7 +124,7 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
         (1, 1.0, 0.0, 4 * 402 * 0.5),
         (1, 1.0, 0.15, 4 * 402 * 0.25),
         (1, 3.0, 0.15, 4 * 402 * 0.25 * 3),
-        # The shortest duration counts if a server worked at the same time.
+        # If a server worked at the same time, the shortest duration counts.
         (1, 1.0, 0.7, 4 * 402 * 0.5),
         # Every worker starts a server and runs the positive control.
         (2, 1.0, 0.15, 4 * 402 * 0.25 + 2 * 1.7),
@@ -196,11 +196,11 @@ def test_harm_of_what_was_broken_in_the_baseline_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "phrase"),
     [(56.4, "56 s"), (91.0, "1.5 min"), (120.0, "2 min"), (754.0, "13 min"), (5400.0, "1.5 h")],
 )
-def test_a_time_is_rounded_by_a_few_percent(seconds: float, said: str) -> None:
-    assert module.duration(seconds) == said
+def test_a_time_is_rounded_by_a_few_percent(seconds: float, phrase: str) -> None:
+    assert module.duration(seconds) == phrase
 
 
 @WITH_TABLE

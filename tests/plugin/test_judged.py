@@ -1,4 +1,4 @@
-"""A green run has judged something: which toolchain, that it ran, and what stays undecided."""
+"""A green run has judged something: which toolchain it names, and what it leaves undecided."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
     if found_by == "PATH":
         monkeypatch.setenv("PATH", str(_program(program).parent), prepend=":")
         named = "--ascend-toolchain=atc"
-    elif found_by == "home":  # the toolkit is set up, and its atc is not where it usually is
+    elif found_by == "home":  # the toolkit is set up, but its atc is in another place
         monkeypatch.setenv("ASCEND_HOME_PATH", str(suite.path))
         named = "--ascend-atc=PATH"
     else:
@@ -50,9 +50,9 @@ def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
     for asked in ("--ascend-cache", RULE):
         result = suite.runpytest_subprocess(asked)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        (said,) = [line for line in result.errlines if line]
-        assert said.startswith("ERROR: this machine has a real toolchain, ")
-        assert f"add {named} to judge it, or --ascend-toolchain=reference" in said
+        (error,) = [line for line in result.errlines if line]
+        assert error.startswith("ERROR: this machine has a real toolchain, ")
+        assert f"add {named} to judge it, or --ascend-toolchain=reference" in error
     suite.runpytest_subprocess(RULE, "--ascend-toolchain=reference").assert_outcomes(
         passed=3,
         deselected=suite.runpytest_subprocess(
@@ -168,16 +168,16 @@ def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) ->
 
 
 def test_a_check_that_a_rule_leaves_out_is_one_item(suite: pytest.Pytester) -> None:
-    """Creating all cases would take most of a short run; cases that are named are still found."""
+    """Creating all cases would take most of a short run. Cases that users name are still found."""
     module = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
-    given = ("--ascend-cache", RULE, "--collect-only", "-q", "--pyargs")
-    whole = suite.runpytest_subprocess(*given, module)
-    whole.stdout.fnmatch_lines(["*test_default_stores_nothing"])
+    options = ("--ascend-cache", RULE, "--collect-only", "-q", "--pyargs")
+    collected = suite.runpytest_subprocess(*options, module)
+    collected.stdout.fnmatch_lines(["*test_default_stores_nothing"])
     cases = suite.runpytest_subprocess("--ascend-cache", "--collect-only", "-q", "--pyargs", module)
     checks = {line.partition("[")[0] for line in cases.outlines if "::" in line}
-    assert whole.parseoutcomes()["deselected"] == len(checks) - 3
+    assert collected.parseoutcomes()["deselected"] == len(checks) - 3
     named = f"{module}::test_enable_stores_a_valid_entry[add]"
-    result = suite.runpytest_subprocess(*given, named)
+    result = suite.runpytest_subprocess(*options, named)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert result.parseoutcomes()["deselected"] == 1
 
@@ -245,8 +245,8 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
     )
     checks = json.loads((suite.path / "r.json").read_text())["checks"]
     # Networks have a separate positive control.
-    own = {each["verdict"] for each in checks if "test_other_rooms" not in each["check"]}
-    assert own == {"undecided"}
+    verdicts = {each["verdict"] for each in checks if "test_other_rooms" not in each["check"]}
+    assert verdicts == {"undecided"}
 
 
 # --- interrupted and broken runs ---------------------------------------------------------------
@@ -268,10 +268,10 @@ def test_a_base_directory_that_cannot_be_used(
         RULE, f"--ascend-atc={program}", f"--basetemp={suite.path / base}"
     )
     assert result.ret != pytest.ExitCode.OK
-    told = result.stdout.str() + result.stderr.str()
-    assert words in told
-    assert "INTERNALERROR" not in told
-    assert "Traceback" not in told
+    output = result.stdout.str() + result.stderr.str()
+    assert words in output
+    assert "INTERNALERROR" not in output
+    assert "Traceback" not in output
 
 
 def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:

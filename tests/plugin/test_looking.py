@@ -94,7 +94,7 @@ def test_the_doctor_measures_the_toolchains_in_sight(
     broken.chmod(0o755)
     monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(home))
     result = suite.runpytest_subprocess("--ascend-doctor")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED  # one of them compiles nothing
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # the atc of the toolkit compiles nothing
     result.stdout.fnmatch_lines(
         [
             "  ok        atc * (by PATH)",
@@ -115,7 +115,7 @@ def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("argument", "phrase"),
     [
         ("--ascend-defect=store-nothing", "no such defect; did you mean 'stores-nothing'?"),
         ("--ascend-profile=can", "no such profile; did you mean 'cann'?"),
@@ -125,8 +125,8 @@ def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
     ],
 )
 def test_names_that_are_nearly_right_are_corrected(
-    suite: pytest.Pytester, argument: str, said: str
+    suite: pytest.Pytester, argument: str, phrase: str
 ) -> None:
     result = suite.runpytest_subprocess("--ascend-cache", argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *{said}"])
+    result.stderr.fnmatch_lines([f"ERROR: *{phrase}"])

@@ -1,4 +1,4 @@
-"""The table of options as users see it: refused values, ini keys, implied options."""
+"""The command-line options: refused values, ini keys, and options that imply others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUED = [option for option in OPTIONS.values() if option.kind is not None]
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory with one user's test and a small cache."""
+    """A directory with a user's test and a small cache."""
     pytester.makepyfile(test_mine="def test_mine(): pass")
     entry = pytester.path / "cache/kernel_cache/Ascend910B1" / f"te_exp_{'0' * 64}.json"
     entry.parent.mkdir(parents=True)
@@ -24,17 +24,17 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def left(pytester: pytest.Pytester) -> list[str]:
-    """The files in the directory, except pytester's own."""
-    own = ("stdout", "stderr", "runpytest-")
+    """Return the files in the directory, except those of pytester."""
+    pytesters = ("stdout", "stderr", "runpytest-")
     return sorted(
         each.relative_to(pytester.path).as_posix()
         for each in pytester.path.rglob("*")
-        if not each.relative_to(pytester.path).as_posix().startswith(own)
+        if not each.relative_to(pytester.path).as_posix().startswith(pytesters)
     )
 
 
 def refused(pytester: pytest.Pytester, *arguments: str) -> str:
-    """The only sentence of a usage error, after a run that left no files behind."""
+    """Run pytest. Return the one sentence of its usage error, and check that it left no files."""
     before = left(pytester)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
@@ -51,8 +51,8 @@ def refused(pytester: pytest.Pytester, *arguments: str) -> str:
 @pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
 def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, option) -> None:
     for beside in ([], ["--ascend-cache"]):
-        said = refused(project, *beside, f"{option.name}=")
-        assert said.startswith(f"{option.name} is empty; give ")
+        error = refused(project, *beside, f"{option.name}=")
+        assert error.startswith(f"{option.name} is empty; give ")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_what_an_option_writes_is_no_others(project: pytest.Pytester, name: str)
 @pytest.mark.parametrize("name", WRITERS)
 def test_nothing_is_written_into_an_audited_directory(project: pytest.Pytester, name: str) -> None:
     arguments = ["--ascend-cache", "--ascend-audit=cache", "--ascend-stress=1"]
-    said = refused(project, *arguments, f"{name}=cache/x")
-    assert said.startswith(name)
-    assert "which is audited and not written to" in said
+    error = refused(project, *arguments, f"{name}=cache/x")
+    assert error.startswith(name)
+    assert "which is audited and not written to" in error
 
 
 @pytest.mark.parametrize(
@@ -104,17 +104,17 @@ def test_nothing_is_written_into_an_audited_directory(project: pytest.Pytester, 
 def test_what_an_option_reads_is_not_replaced(project: pytest.Pytester, name: str) -> None:
     project.makefile(".toml", given="soc = 'Ascend910B1'\n")
     (project.path / "given").write_text("")
-    given = "given.toml" if name == "--ascend-release" else "given"
-    arguments = ["--ascend-audit=cache", f"{name}={given}", f"--ascend-report={given}"]
-    said = refused(project, *arguments)
-    assert "would replace the file that" in said or "--ascend-stress-replay" in said
+    path = "given.toml" if name == "--ascend-release" else "given"
+    arguments = ["--ascend-audit=cache", f"{name}={path}", f"--ascend-report={path}"]
+    error = refused(project, *arguments)
+    assert "would replace the file that" in error or "--ascend-stress-replay" in error
 
 
 @pytest.mark.parametrize("name", [*WRITERS, "--ascend-baseline"])
 def test_an_option_about_verdicts_needs_verdicts(project: pytest.Pytester, name: str) -> None:
-    said = refused(project, f"{name}=x.json", "test_mine.py")
-    assert said.startswith(name)
-    assert "add --ascend-" in said or "give --ascend-" in said
+    error = refused(project, f"{name}=x.json", "test_mine.py")
+    assert error.startswith(name)
+    assert "add --ascend-" in error or "give --ascend-" in error
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_toolchain_that_does_not_exist_is_an_error_beside_ones_own_tests_too(
 
 
 def collected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    """The first part of each collected path: ``test_mine.py``, ``pytest_ascendcache``."""
+    """Return the first part of each collected path: ``test_mine.py``, ``pytest_ascendcache``."""
     result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
     assert result.ret == 0, result.stdout.str() + result.stderr.str()
     return {line.partition("/")[0].partition("::")[0] for line in result.outlines if "::" in line}
@@ -170,7 +170,7 @@ def test_a_project_fixes_options_in_its_ini_file(project: pytest.Pytester) -> No
     os.chdir(project.path / "tools")
     assert refused(project, "--ascend-cache").startswith(wanted)
     os.chdir(project.path)
-    # The command line takes precedence, also with another option that names a toolchain.
+    # The command line takes precedence, even if it names the toolchain with another option.
     assert collected(project, "--ascend-toolchain=reference") > {"pytest_ascendcache"}
 
 

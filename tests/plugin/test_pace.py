@@ -1,4 +1,4 @@
-"""The end of a run says what limited its speed."""
+"""The last lines of a run name what limited its speed."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def paced(
     checks: dict[str, tuple[str, float]],
     machine: float = 0.2,
 ) -> Pace:
-    """A run of this many seconds, with ``checks``: their workers and durations."""
+    """Return the pace of a run of so many seconds. ``checks`` have their workers and durations."""
     clock = iter((100.0, 100.0 + seconds))
     ticks = iter(((1000.0, 100.0), (2000.0, 100.0 + 1000.0 * machine)))
     monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(pace, "processors", lambda: next(ticks))
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    found = Pace()
-    found.begin(workers)
+    pace_of_run = Pace()
+    pace_of_run.begin(workers)
     for check, (worker, took) in checks.items():
         report = pytest.TestReport(
             check, ("", 0, ""), {}, "passed", None, "call", duration=took / 2
         )
         report.worker_id = worker
-        found.note(report)
-        found.note(report)
-    found.end()
-    return found
+        pace_of_run.note(report)
+        pace_of_run.note(report)
+    pace_of_run.end()
+    return pace_of_run
 
 
 @pytest.mark.parametrize(
-    ("seconds", "longest", "machine", "said"),
+    ("seconds", "longest", "machine", "phrase"),
     [
         (40.0, 39.0, 0.2, "the longest check"),
         (40.0, 39.0, 0.95, "the processors of this machine"),
@@ -52,12 +52,12 @@ def paced(
     ],
 )
 def test_what_bounded_a_run_is_told(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, longest: float, machine: float, said: str
+    monkeypatch: pytest.MonkeyPatch, seconds: float, longest: float, machine: float, phrase: str
 ) -> None:
     others = {f"test_{n}": (f"gw{n % 2}", 10.0) for n in range(18)} if seconds > 100 else {}
-    found = paced(monkeypatch, 2, seconds, {LONGEST: ("gw0", longest), **others}, machine)
-    line = found.line()
-    assert line.startswith(f"limited by {said}: in {seconds:.0f} s workers were busy for ")
+    measured = paced(monkeypatch, 2, seconds, {LONGEST: ("gw0", longest), **others}, machine)
+    line = measured.line()
+    assert line.startswith(f"limited by {phrase}: in {seconds:.0f} s workers were busy for ")
     assert line.endswith(f"the longest check took {longest:.0f} s (test_long[a-b])")
     assert f"64 processors for {machine:.0%}" in line
     chinese = translated(line, Language.CHINESE)
@@ -66,14 +66,14 @@ def test_what_bounded_a_run_is_told(
 
 
 def test_one_process_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = paced(monkeypatch, 1, 40.0, {LONGEST: ("", 39.0)})
-    assert found.line().startswith("limited by its single process: in 40 s ")
+    measured = paced(monkeypatch, 1, 40.0, {LONGEST: ("", 39.0)})
+    assert measured.line().startswith("limited by its single process: in 40 s ")
 
 
 def test_short_runs_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = paced(monkeypatch, 2, 20.0, {LONGEST: ("gw0", 19.0)})
-    assert found.line() == ""
-    assert found.document()["bound"] == "longest check"
+    measured = paced(monkeypatch, 2, 20.0, {LONGEST: ("gw0", 19.0)})
+    assert measured.line() == ""
+    assert measured.document()["bound"] == "longest check"
 
 
 def test_a_run_without_checks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_run_without_checks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_ticks_are_those_of_all_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     monkeypatch.setattr(pace, "_STAT", stat)
-    assert processors() == (0.0, 0.0)  # a system that has no such file
+    assert processors() == (0.0, 0.0)  # this system has no such file
     stat.write_text("cpu  10 1 5 80 4 0 0 0 7 0\ncpu0 1 1 1 1\n")
     assert processors() == (100.0, 16.0)
 
@@ -96,8 +96,8 @@ def test_the_report_has_it(pytester: pytest.Pytester) -> None:
         "-n2",
     )
     assert result.ret == 0
-    found = json.loads((pytester.path / "report.json").read_text())["pace"]
-    assert found["workers"] == 2
-    assert found["bound"] in ("processors", "longest check", "workers", "uneven shares")
-    assert found["longest"].startswith(SUITE_NODES)
-    assert 0.0 < found["longest_seconds"] < found["seconds"] + 0.2
+    recorded = json.loads((pytester.path / "report.json").read_text())["pace"]
+    assert recorded["workers"] == 2
+    assert recorded["bound"] in ("processors", "longest check", "workers", "uneven shares")
+    assert recorded["longest"].startswith(SUITE_NODES)
+    assert 0.0 < recorded["longest_seconds"] < recorded["seconds"] + 0.2

@@ -1,4 +1,4 @@
-"""The plugin as users see it: another pytest, in an empty directory."""
+"""The plugin in a pytest process of its own, in an empty directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests; each test passes its options."""
+    """A directory without tests. Each test passes its own options."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     return pytester
 
@@ -60,8 +60,8 @@ def test_users_naming_conventions_do_not_hide_the_suite(suite: pytest.Pytester) 
 
 
 def test_header_summary_and_reports_of_one_run(suite: pytest.Pytester) -> None:
-    """The header names toolchain and file system; the summary has a line for each rule and all
-    six verdicts; JSON and JUnit name rule, source and verdict."""
+    """The header names toolchain and file system. The summary has a line for each rule and all
+    six verdicts. JSON and JUnit name rule, source and verdict."""
     result = _run(suite, RULE, "--ascend-report=report.json", "--junitxml=junit.xml")
     assert result.ret == 0
     result.stdout.re_match_lines([r"ascendcache: reference \d.*, on \S+, \S+, \S*atime"])

@@ -1,4 +1,4 @@
-"""``repeat`` lines: a pasted command finds the broken promise again."""
+"""``repeat`` lines: the command in such a line finds the same broken promise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ BROKEN = {
     "--ascend-defect=rank-is-always-0": ("ranks/directory",),
     "--ascend-defect=static-kernels-always-on": ("static-kernel/off-by-default",),
 }
-"""Defects that break rules of every kind of check: plain, by cell, racing, ranks, packages."""
+"""Rules broken by a profile and two defects, of all kinds of checks: plain, cells, races, ranks,
+packages."""
 
 CACHE_MODE = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
 
@@ -31,7 +32,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def _broken(report: Path) -> dict[str, dict[str, Any]]:
-    """The records of checks that neither passed nor were not applicable, by check."""
+    """Return the records of all checks except those that passed or were not applicable."""
     records = json.loads(report.read_text())["checks"]
     return {
         each["check"]: each for each in records if each["verdict"] not in ("pass", "not applicable")
@@ -48,7 +49,7 @@ def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
     chosen = [f"--ascend-rule={rule}" for rule in BROKEN[breaker]]
     suite.runpytest_subprocess("--ascend-cache", breaker, "--ascend-report=all.json", *chosen)
     broken = _broken(suite.path / "all.json")
-    # One check of each rule: the others differ only in their parameters.
+    # One check of each rule is enough: the others differ only in their parameters.
     lines = {record["rule"]: record for record in broken.values()}
     assert set(lines) == set(BROKEN[breaker])
     elsewhere = suite.mkdir("elsewhere")

@@ -1,4 +1,4 @@
-"""``--ascend-suite``: the core of the suite, unless the options ask for all of it or a part."""
+"""``--ascend-suite``: a run takes the core unless options select the whole suite or a part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
 def collected(
     warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., set[str]]:
-    """The tests collected with these options in an empty directory, computed once."""
+    """A cached function that collects the suite with some options in an empty directory."""
 
     @functools.cache
     def collected(*options: str) -> set[str]:
@@ -65,8 +65,8 @@ def test_the_core_is_a_part_of_the_suite(collected: Callable[..., set[str]]) -> 
 )
 def test_a_part_that_is_named_is_whole(pytester: pytest.Pytester, part: tuple[str, ...]) -> None:
     function = f"{SECURITY}::test_what_a_link_points_to_stays["
-    found = [each for each in collect(pytester, *part) if each.startswith(function)]
-    assert len(found) == 28
+    checks = [each for each in collect(pytester, *part) if each.startswith(function)]
+    assert len(checks) == 28
 
 
 @pytest.mark.parametrize(("matrix", "thins"), [("pairwise", True), ("triples", False)])
@@ -86,10 +86,10 @@ def test_the_core_is_chosen_of_the_usual_combinations_alone(
     assert f"takes the core: {thins}" in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.nightly  # to find combinations of three takes seconds
+@pytest.mark.nightly  # finding combinations of three takes seconds
 def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> None:
-    found = collect(pytester, "--ascend-matrix=triples", *SUITE)
-    assert sum("test_combinations.py::test_outcome[" in each for each in found) > 300
+    checks = collect(pytester, "--ascend-matrix=triples", *SUITE)
+    assert sum("test_combinations.py::test_outcome[" in each for each in checks) > 300
 
 
 def test_a_project_can_ask_for_all_of_it(
@@ -112,12 +112,12 @@ def test_what_the_core_decided_is_not_asked_again_by_the_whole_suite(
     pytester: pytest.Pytester, collected: Callable[..., set[str]]
 ) -> None:
     rooms = {each.partition("::")[0] for each in collected()} - {SECURITY}
-    given = ["--ascend-toolchain=reference", "--ascend-resume=verdicts.jsonl"]
-    given += [f"--deselect={each}" for each in rooms]
-    first = pytester.runpytest_subprocess(*given, *SUITE)
+    options = ["--ascend-toolchain=reference", "--ascend-resume=verdicts.jsonl"]
+    options += [f"--deselect={each}" for each in rooms]
+    first = pytester.runpytest_subprocess(*options, *SUITE)
     assert first.ret == 0
     core = first.parseoutcomes()["passed"]
-    then = pytester.runpytest_subprocess(*given, "--ascend-suite=whole", *SUITE)
+    then = pytester.runpytest_subprocess(*options, "--ascend-suite=whole", *SUITE)
     assert then.ret == 0
     then.stdout.fnmatch_lines([f"{core} of the verdicts are an earlier run's, *"])
     assert then.parseoutcomes()["passed"] > 0
@@ -141,7 +141,7 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
     atc: Path,
     workers: tuple[str, ...],
 ) -> None:
-    # Of the whole suite: in the place of what the core is asked without, others come into it.
+    # Deselect checks of the whole suite, because the core replaces its own deselected checks.
     checks = {each.partition("[")[0] for each in collected("--ascend-suite=whole")}
     arguments = [f"--deselect={each}" for each in checks if "::test_a_bad_debug" not in each]
     result = pytester.runpytest_subprocess(
@@ -159,6 +159,6 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
             "Not decided: only part of the suite was run, * check*.",
         ]
     )
-    found = json.loads((pytester.path / "report.json").read_text())
-    assert found["is_part"] is True
-    assert found["suite"]["checks"] <= found["suite"]["of_checks"]
+    report = json.loads((pytester.path / "report.json").read_text())
+    assert report["is_part"] is True
+    assert report["suite"]["checks"] <= report["suite"]["of_checks"]

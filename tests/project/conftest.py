@@ -1,4 +1,4 @@
-"""Ways to test ``ci/``: its scripts with a stand-in for Python, and its modules by name."""
+"""Fixtures that run the scripts of ``ci/`` with a stand-in for Python, and import its modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ case "$*" in
   *) echo "started: $*" ;;
 esac
 """
-"""A stand-in for Python: it makes environments and installs without a network."""
+"""A stand-in for Python, which makes environments and installs packages without a network."""
 
 
 class Checkout:

@@ -1,4 +1,4 @@
-"""Every attack has a check in every room, or a reason why not."""
+"""Every attack has a check in every room, or a reason why it has none."""
 
 from __future__ import annotations
 

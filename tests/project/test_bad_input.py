@@ -1,4 +1,4 @@
-"""Bad input to public commands: one sentence, a non-zero exit, nothing left, nothing passed."""
+"""Bad input to public commands: one sentence, a non-zero exit, no files left, no check passed."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ PROGRAMS = {
     "crashing": "#!/bin/sh\nkill -SEGV $$",
     "bad-shebang": "#!/nowhere/sh",
 }
-"""Programs that are no atc."""
+"""Programs that are not atc."""
 
 
 def _files(directory: Path) -> set[str]:
-    """Return the files in a directory, without those that the tests' own runs leave."""
-    own = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py|a b$")
+    """Return the files in a directory, without those that a run of pytest in a test leaves."""
+    ignored = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py|a b$")
     names = (str(each.relative_to(directory)) for each in directory.rglob("*"))
-    return {name for name in names if not own.match(name)}
+    return {name for name in names if not ignored.match(name)}
 
 
 def _refused(place: pytest.Pytester, *arguments: str, status: int = 4) -> str:
@@ -139,7 +139,8 @@ OPTIONS_TOGETHER = [
 
 @pytest.mark.parametrize(("arguments", "error"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
 def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
-    place.makepyfile(test_mine="def test_mine(): pass")  # which must not make it green
+    # A user's test that passes must not make the run green.
+    place.makepyfile(test_mine="def test_mine(): pass")
     assert error in _refused(place, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""The documentation is true: generated pages are current, links exist, examples run."""
+"""The documentation is correct: generated pages are current, links exist, examples run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_reader_can_paste_the_new_rule_where_the_page_says() -> None:
 
 
 def _unknown_names(code: ast.Module, known: Mapping[str, object]) -> set[str]:
-    """The names that the code uses and neither defines nor finds among those known."""
+    """Return the names that the code uses but that it neither defines nor finds in ``known``."""
     nodes = list(ast.walk(code))
     used = {each.id for each in nodes if isinstance(each, ast.Name)}
     stored = {
@@ -94,7 +94,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_of_ours_exist(page: Path, pytestconfig: pytest.Config) -> None:
     for option in set(re.findall(r"--ascend-[a-z-]*[a-z]", page.read_text(encoding="utf-8"))):
-        pytestconfig.getoption(option)  # ValueError for one that does not exist
+        pytestconfig.getoption(option)  # raises ValueError for an unknown option
 
 
 @pytest.fixture(scope="module")
@@ -150,5 +150,5 @@ def test_the_example_project_runs_on_an_installed_wheel(
 
 def test_a_wheel_has_the_parts_of_the_page(installed: Path) -> None:
     parts = {each.name for each in (installed / "pytest_ascendcache/reports/page").iterdir()}
-    there = {each.name for each in (ROOT / "pytest_ascendcache/reports/page").iterdir()}
-    assert parts == there
+    names = {each.name for each in (ROOT / "pytest_ascendcache/reports/page").iterdir()}
+    assert parts == names

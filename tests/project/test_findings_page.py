@@ -73,8 +73,8 @@ def findings_page(ci_module: CiModule) -> ModuleType:
 
 
 def test_what_every_run_finds_is_told_from_what_some_find(findings_page: ModuleType) -> None:
-    found = findings_page.findings([FIRST, AGAIN, AGAIN])
-    assert [(each.name, each.seen, each.tries, each.is_repeatable) for each in found] == [
+    findings = findings_page.findings([FIRST, AGAIN, AGAIN])
+    assert [(each.name, each.seen, each.tries, each.is_repeatable) for each in findings] == [
         ("test_heals[json-empty]", 3, 3, True),
         ("test_heals[so-empty]", 1, 3, False),
     ]
@@ -99,8 +99,8 @@ def test_the_worst_harm_comes_first(findings_page: ModuleType) -> None:
     page = findings_page.markdown(
         [[report(*checks, check("test_x[none]", "warn"))]], setting="| a | table |"
     )
-    told = ("Wrong result", "Unusable from now on", "Misleading words")
-    places = [page.index(f"### {each}: 1 of") for each in told]
+    headings = ("Wrong result", "Unusable from now on", "Misleading words")
+    places = [page.index(f"### {each}: 1 of") for each in headings]
     assert page.index("| a | table |") < places[0]
     assert places == sorted(places)
     assert page.index("### Harm not rated: 1 of") > places[-1]
@@ -126,9 +126,9 @@ def test_paths_of_a_machine_are_not_on_the_page(findings_page: ModuleType) -> No
 
 
 def test_figures_say_what_is_ours(findings_page: ModuleType) -> None:
-    said = findings_page.figures(FIRST)
-    assert "9 starts, 1.30 s a start, 12 s of checks" in said
-    assert "2.5 % are not the toolchain's" in said
+    figures = findings_page.figures(FIRST)
+    assert "9 starts, 1.30 s a start, 12 s of checks" in figures
+    assert "2.5 % are not the toolchain's" in figures
     assert findings_page.figures(report()) == "mindspore-operator-cache: nothing was started"
 
 
@@ -148,7 +148,7 @@ def test_the_command_writes_lists_and_refuses(
     ]
     path.write_text(json.dumps(report()))
     findings_page.main(["--group", str(path), "--broken"])
-    assert capsys.readouterr().out == ""  # no line, which would be no check's name
+    assert capsys.readouterr().out == ""  # an empty line would not be the name of a check
     path.write_text("[]")
     for wrong in (path, tmp_path / "nowhere.json"):
         with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""CI recipes: they parse, their shell has no syntax errors, their command lines collect checks."""
+"""CI recipes parse, their shell has no syntax errors, and their command lines collect checks."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ def test_the_install_line_builds_the_plugin_from_its_repository(tmp_path: Path) 
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "pytest_ascendcache", repository / "pytest_ascendcache", ignore=ignored)
     identity = ("-c", "user.name=me", "-c", "user.email=me@example.invalid")
-    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "All"]):
-        subprocess.run(["git", *words], cwd=repository, check=True)
+    for arguments in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "All"]):
+        subprocess.run(["git", *arguments], cwd=repository, check=True)
     target = tmp_path / "installed"
-    # Without a network: the plugin's dependencies are installed already.
+    # This needs no network, because the plugin's dependencies are already installed.
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
     place = {"PIP_TARGET": str(target), "PYTEST_ASCENDCACHE": f"git+file://{repository}"}
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"

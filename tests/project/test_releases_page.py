@@ -33,10 +33,10 @@ def releases_page(ci_module: CiModule) -> ModuleType:
 
 
 def test_a_column_a_release_and_what_differs_check_by_check(releases_page: ModuleType) -> None:
-    told = releases_page.table(
+    page = releases_page.table(
         [of("2.10.0", KNOWN, OTHER), of("2.9.0", BROKEN, OTHER), of("2.8.0", FINE, OTHER)]
     )
-    head, _, row, *rest = told.splitlines()
+    head, _, row, *rest = page.splitlines()
     assert [each.strip() for each in head.strip("|").split("|")] == [
         "toolchain",
         "rule",
@@ -50,14 +50,14 @@ def test_a_column_a_release_and_what_differs_check_by_check(releases_page: Modul
     assert "* `test_heals[a]` (graph)" in rest
     assert "  * 2.9.0: fail, unusable; every run fails" in rest
     assert "  * 2.8.0: pass" in rest
-    assert "test_heals[b]" not in told
+    assert "test_heals[b]" not in page
 
 
 def test_the_worst_harm_comes_first_whatever_the_toolchain(releases_page: ModuleType) -> None:
     mild = check("test_heals[a]", "warn", harm="misleading")
-    told = releases_page.table([of("1", mild), of("1", BROKEN, toolchain="operators")])
-    assert told.index("| operators") < told.index("| graph ")
-    assert told.endswith("Nothing.\n")
+    page = releases_page.table([of("1", mild), of("1", BROKEN, toolchain="operators")])
+    assert page.index("| operators") < page.index("| graph ")
+    assert page.endswith("Nothing.\n")
 
 
 def test_the_command_writes_and_prints_and_refuses_a_release_too_few(

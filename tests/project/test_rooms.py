@@ -62,11 +62,11 @@ MODULES = {
 
 SPELLED_OUT = {
     "pytest_ascendcache.conformance": "pytest rewrites its asserts, so it is named before import",
-    # CANN's cache code needs a compiler of kernels; it starts the reference's programs as commands.
+    # CANN's cache code needs a kernel compiler, so the adapter starts the reference's programs.
     "pytest_ascendcache.reference.atc": "toolchains/cann_cache has it compile kernels",
     "pytest_ascendcache.reference.run": "toolchains/cann_cache has it run kernels",
 }
-"""Modules that a string may name, and why."""
+"""Modules that a string may name, each with the reason."""
 
 
 def _imported(path: Path) -> set[str]:
@@ -121,8 +121,8 @@ def _spelled_out(path: Path) -> list[str]:
 
 
 def test_the_root_holds_only_rooms() -> None:
-    there = {each.name for each in PACKAGE.iterdir() if each.name != "__pycache__"}
-    assert there == {*ALLOWED, "__init__.py", "py.typed"}
+    names = {each.name for each in PACKAGE.iterdir() if each.name != "__pycache__"}
+    assert names == {*ALLOWED, "__init__.py", "py.typed"}
 
 
 def test_every_room_is_known() -> None:
@@ -141,8 +141,8 @@ def test_the_architecture_names_every_room() -> None:
     ids=lambda path: path.parent.name,
 )
 def test_every_fixture_of_the_suite_reaches_its_checks(path: Path) -> None:
-    """Modules of the suite import what ``__all__`` names. Without an entry there, an ``autouse``
-    fixture would be left out, and no check would notice."""
+    """Modules of the suite import what ``__all__`` names. They would not import an ``autouse``
+    fixture that is missing there, and no check would notice."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     made = [
         each.name

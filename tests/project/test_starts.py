@@ -1,4 +1,4 @@
-"""The table of what checks cost, which ``ci/starts`` writes, and its entries for MindSpore."""
+"""The table of the costs of checks, which ``ci/starts`` writes, and its MindSpore entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDERS = {GRAPH: ("common", "graph_cache"), OPERATORS: ("common", "operator_cac
 
 @pytest.fixture
 def starts(ci_module: CiModule) -> ModuleType:
-    """``ci/starts.py``."""
+    """The module ``ci/starts.py``."""
     return ci_module("starts")
 
 

@@ -1,4 +1,4 @@
-"""``ci/verify``, the first command of the README, says at once what it does."""
+"""``ci/verify``, the first command of the README, prints at once what it does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_step_is_announced_before_it_begins(checkout: Checkout) -> None:
     assert lines[4:] == [
         "started: -m pytest --ascend-cache --pyargs pytest_ascendcache.conformance"
     ]
-    assert len(checkout.run("verify").splitlines()) == 2  # nothing is installed twice
+    assert len(checkout.run("verify").splitlines()) == 2  # the second run installs nothing
 
 
 def test_it_says_how_long_a_part_takes(checkout: Checkout) -> None:

@@ -83,7 +83,7 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
         for file in mutation.TARGETS:
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file).write_text(f"{moved}if (a == b) {{\n}}\nif (a == b) {{\n}}\n")
-        # The first line is not executed, which must not change the second one's name.
+        # The first line is not executed. That must not change the name of the second one's mutant.
         executed = {mutation.TARGETS[0]: {3 + len(moved)}}
         names += [str(each) for each in mutation.mutants(tmp_path, executed)]
     name = "te_cache_manager.cc: if (a == b) {  ->  if (a != b) { (the 2. of them)"
@@ -93,7 +93,7 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An undecided check, or one that fails on the original too, has noticed nothing."""
+    """An undecided check notices nothing, and neither does one that also fails on the original."""
     mutation = cann("mutation")
     judging = cann("judging")
     mutants = cann("mutants")

@@ -1,4 +1,4 @@
-"""The project is written in plain English: words of its former dialect do not come back."""
+"""The project is written in plain English, without the words of its former dialect."""
 
 from __future__ import annotations
 

@@ -53,14 +53,14 @@ def test_every_recorded_defect_is_noticed(
     known = noticed_by(matrix.read(), applicable, every_edition=True)
     assert core.noticed == core.known == len(frozenset().union(*known.values()))
     assert core.known > 350
-    seen = {check: defects for check, defects in known.items() if check in core.chosen}
-    assert frozenset().union(*seen.values()) == frozenset().union(*known.values())
+    noticed = {check: defects for check, defects in known.items() if check in core.chosen}
+    assert frozenset().union(*noticed.values()) == frozenset().union(*known.values())
 
 
 def test_the_worst_harm_of_each_defect_is_seen(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
-    """A check that sees lost work is not enough for a defect that can hang a run."""
+    """For a defect that can hang a run, the core needs a check that sees more than lost work."""
     applicable = {each.check for each in candidates_of(rules, offered)}
     looked_at = 0
     for defect, records in matrix.by_reason(matrix.read()).items():

@@ -1,4 +1,4 @@
-"""Which checks are chosen for a budget."""
+"""The choice of checks for a budget."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CHECKS = st.lists(
 def test_the_check_that_notices_most_for_its_cost_comes_first() -> None:
     candidates = [Candidate("costly", "r", 6.0), Candidate("cheap", "r", 2.0)]
     notices = {"costly": frozenset("abc"), "cheap": frozenset("ab")}
-    found = cover(candidates, notices, 9.0)
-    assert found.chosen == ("cheap", "costly")
-    assert (found.noticed, found.known, found.share) == (3, 3, 1.0)
+    coverage = cover(candidates, notices, 9.0)
+    assert coverage.chosen == ("cheap", "costly")
+    assert (coverage.noticed, coverage.known, coverage.share) == (3, 3, 1.0)
 
 
 def test_a_noticed_defect_counts_once() -> None:
@@ -33,7 +33,7 @@ def test_a_noticed_defect_counts_once() -> None:
 
 
 def test_a_costly_check_that_notices_more_replaces_cheap_ones() -> None:
-    """Each cheap check adds more for its cost, and either one leaves no room for the costly one."""
+    """Each cheap check adds more for its cost, but leaves no room for the costly one."""
     candidates = [
         Candidate("one", "r", 1.0),
         Candidate("two", "r", 2.0),
@@ -57,18 +57,19 @@ def test_a_rule_without_a_check_comes_before_a_second_check_of_another() -> None
 def test_one_check_of_each_rule_is_put_first() -> None:
     candidates = [Candidate(name, name[0], 1.0) for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
     notices = {"c1": frozenset("xyz"), "a2": frozenset("v"), "b1": frozenset("w")}
-    found = cover(candidates, notices, 4.0, {"a1", "a2", "b2"})
-    assert found.ahead == ("a2", "b2")  # the one of the two that adds something
-    assert found.chosen == ("a2", "b2", "c1", "b1")
+    coverage = cover(candidates, notices, 4.0, {"a1", "a2", "b2"})
+    # Of a1 and a2, only a2 notices something.
+    assert coverage.ahead == ("a2", "b2")
+    assert coverage.chosen == ("a2", "b2", "c1", "b1")
 
 
 def test_checks_that_are_put_first_take_half_of_the_limit() -> None:
     candidates = [Candidate(str(n), str(n), 1.0) for n in range(10)]
     notices = {"9": frozenset("xyz")}
-    found = cover(candidates, notices, 4.0, [str(n) for n in range(9)])
-    assert len(found.ahead) == 2
-    assert found.chosen[2] == "9"
-    assert len(found.chosen) == 4
+    coverage = cover(candidates, notices, 4.0, [str(n) for n in range(9)])
+    assert len(coverage.ahead) == 2
+    assert coverage.chosen[2] == "9"
+    assert len(coverage.chosen) == 4
 
 
 def test_a_check_that_is_put_first_stays_even_if_it_adds_nothing() -> None:
@@ -82,17 +83,19 @@ def test_a_budget_is_kept_and_used(
     made: list[tuple[float, str, frozenset[str]]], limit: float, first: frozenset[str]
 ) -> None:
     candidates = [Candidate(str(n), rule, cost) for n, (cost, rule, _) in enumerate(made)]
-    notices = {str(n): found for n, (_, _, found) in enumerate(made)}
-    found = cover(candidates, notices, limit, first)
-    assert {*found.ahead} <= first & {*found.chosen}
+    notices = {str(n): defects for n, (_, _, defects) in enumerate(made)}
+    coverage = cover(candidates, notices, limit, first)
+    assert {*coverage.ahead} <= first & {*coverage.chosen}
     costs = {each.check: each.cost for each in candidates}
-    assert found.cost <= limit
-    assert abs(found.cost - sum(costs[each] for each in found.chosen)) < 1e-6
-    left = [each for each in candidates if each.check not in found.chosen]
-    assert all(found.cost + each.cost > limit for each in left)
-    assert len({*found.chosen}) == len(found.chosen)
-    seen = frozenset().union(*(notices[each] for each in found.chosen)) if found.chosen else ()
-    assert found.noticed == len(seen) <= found.known
+    assert coverage.cost <= limit
+    assert abs(coverage.cost - sum(costs[each] for each in coverage.chosen)) < 1e-6
+    left = [each for each in candidates if each.check not in coverage.chosen]
+    assert all(coverage.cost + each.cost > limit for each in left)
+    assert len({*coverage.chosen}) == len(coverage.chosen)
+    noticed = (
+        frozenset().union(*(notices[each] for each in coverage.chosen)) if coverage.chosen else ()
+    )
+    assert coverage.noticed == len(noticed) <= coverage.known
 
 
 def test_records_of_other_editions_do_not_count() -> None:
@@ -115,10 +118,10 @@ def test_entries_of_one_reason_are_one_deviation() -> None:
         )
         for entry in shown.values()
     }
-    found = noticed_by(kills, {"x", "y", "z"})
-    assert found["x"] == found["y"] != found["z"]
-    assert {len(each) for each in found.values()} == {1}
-    assert "gone" not in found
+    noticed = noticed_by(kills, {"x", "y", "z"})
+    assert noticed["x"] == noticed["y"] != noticed["z"]
+    assert {len(each) for each in noticed.values()} == {1}
+    assert "gone" not in noticed
 
 
 def test_the_next_check_always_adds_the_most_for_its_cost() -> None:

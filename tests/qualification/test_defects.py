@@ -1,4 +1,4 @@
-"""Registering defects: which method calls which, what a defect remembers, and how they mix."""
+"""Registration of defects: the methods they override, their memory, and their combination."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_functions_of_a_defect_share_a_memory_and_each_run_has_its_own() -> None
     make = counting()
     for _ in range(2):
         policies: Any = make()
-        assert policies.mode.purges("force") == (False, 1)  # the part in `also` is the right one
+        assert policies.mode.purges("force") == (False, 1)  # `right` calls the function in `also`
         assert policies.mode.purges(mode="enable") == (False, 2)
         assert policies.incremental.info.matches(1, 1) == (["force", "enable"], True)
 

@@ -1,4 +1,4 @@
-"""Recording which checks of budgets notice generated mutants."""
+"""The record of which checks of a budget notice generated mutants."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_ascendcache.qualification.mutants import Mutant, all_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended
 
 TELLING = "cache_mode/test_cache_mode.py::test_telling"
-"""A check that is chosen first, because the record says that it notices more than others."""
+"""The check that is chosen first, because according to the record it notices the most."""
 OTHERS = [f"cache_mode/test_cache_mode.py::test_other[{number}]" for number in range(9)]
 CHECKS = dict.fromkeys([TELLING, *OTHERS], "cache-mode/default-is-disable")
 
 
 class Runs:
-    """Stands for the suite: has verdicts of checks by mutant, and notes the runs."""
+    """Stands in for runs of the suite: gives each mutant's verdicts, and records the runs."""
 
     checks = CHECKS
 

@@ -1,4 +1,4 @@
-"""The recorded kill matrix names existing defects and checks, and quick runs use the cheapest."""
+"""The kill matrix names existing defects and checks, and quick runs use the cheapest checks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def kill(check: str, runs: int, rule: str = A, harm: str = "", crash: str = "") 
 
 
 def chosen(defect: object, *kills: Kill) -> list[str]:
-    there = [each.check for each in kills]
-    return [each.check for each in matrix.cheapest(defect, kills, there)]  # type: ignore[arg-type]
+    checks = [each.check for each in kills]
+    return [each.check for each in matrix.cheapest(defect, kills, checks)]  # type: ignore[arg-type]
 
 
 def test_the_cheapest_check_of_each_rule_is_tried() -> None:
@@ -73,7 +73,7 @@ def test_a_defect_is_recorded_if_every_rule_has_a_check() -> None:
 
 
 def _runs(*checks: str) -> Any:
-    """Stands for ``SuiteRuns``, with these checks."""
+    """Return a stand-in for ``SuiteRuns`` with these checks."""
     return SimpleNamespace(checks=dict.fromkeys(checks, A), files=lambda _: [PACKAGE])
 
 
@@ -106,7 +106,7 @@ def test_a_rule_that_must_not_notice_is_asked_by_the_checks_that_notice_others()
     alone = first_asked(replace(kept, breaks=()), False, runs, known)
     assert isinstance(alone, Named)
     assert not any("own" in each for each in alone.arguments)
-    # Without a recorded check all checks of the rule are run.
+    # Without a recorded check, all checks of the rule run.
     assert not isinstance(first_asked(kept, False, runs, {DEFECT.name: (own,)}), Named)
 
 
@@ -128,17 +128,17 @@ def test_recorded_types_are_types_of_generated_operators() -> None:
 
 def test_a_profile_is_sampled_only_if_each_entry_of_its_list_has_a_check() -> None:
     known = {name: kills for name, kills in matrix.read().items() if VENDOR in name}
-    there = [each.check for kills in known.values() for each in kills]
+    recorded = [each.check for kills in known.values() for each in kills]
     others = [f"a.py::other{number:03}" for number in range(36)]
-    (asked,) = first_of_profile("cann", False, _runs(*there, *others), known)
+    (asked,) = first_of_profile("cann", False, _runs(*recorded, *others), known)
     assert isinstance(asked, Named)
     nodes = [each for each in asked.arguments if "::" in each]
-    assert len(nodes) < len({*there, *others}) / 2
+    assert len(nodes) < len({*recorded, *others}) / 2
     assert 0 < sum("other" in each for each in nodes) < len(others) / 2
     first, *_ = known
     lacking = {name: kills for name, kills in known.items() if name != first}
-    assert not isinstance(first_of_profile("cann", False, _runs(*there), lacking)[0], Named)
-    assert len(first_of_profile("cann", True, _runs(*there), known)) == 2
+    assert not isinstance(first_of_profile("cann", False, _runs(*recorded), lacking)[0], Named)
+    assert len(first_of_profile("cann", True, _runs(*recorded), known)) == 2
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -168,9 +168,9 @@ def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pyteste
         "--pyargs",
         PACKAGE,
     )
-    there = {line.removeprefix(SUITE_NODES) for line in collected.outlines}
+    collected_checks = {line.removeprefix(SUITE_NODES) for line in collected.outlines}
     # Some checks exist only in one edition of the documents.
-    functions = {each.partition("[")[0] for each in there}
+    functions = {each.partition("[")[0] for each in collected_checks}
     recorded = {each.check for name, checks in kills.items() for each in checks}
     assert {each.partition("[")[0] for each in recorded} <= functions
 
@@ -188,4 +188,4 @@ def test_every_defect_and_rule_has_a_record() -> None:
         for each in judged
         if not {*each.breaks} <= {kill.rule for kill in kills.get(matrix.name_of(each), ())}
     ]
-    assert lacking == []  # ci/qualify --matrix records them
+    assert lacking == []  # if not, run ci/qualify --matrix

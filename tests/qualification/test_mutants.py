@@ -1,4 +1,4 @@
-"""Generated mutants: each changes the code of one function and is named after the change."""
+"""Generated mutants: each one changes the code of a function, and its name describes the change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_checks_that_run_a_line_are_chosen_the_quickest_first() -> None:
         {"slow": 3.0, "quick": 1.0, "elsewhere": 0.5},
         (),
     )
-    # A check without notes may run any line.
+    # A check without a record of its lines may run any line.
     assert reach.checks(frozenset({line})) == ["elsewhere", "quick", "slow"]
     assert reach.checks(frozenset({other})) == ["elsewhere", "quick"]
 

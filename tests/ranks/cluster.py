@@ -1,8 +1,8 @@
-"""Hosts of a cluster on this machine: network namespaces, each with a name, address and processes.
+"""A simulated cluster: each host is a network namespace with its name, address and processes.
 
-Tests start in the first namespace, the *street*, to which every host has a cable. Nothing is
-visible outside, and everything ends with the test process: each namespace is held by a process that
-reads from one of its pipes.
+Tests start in the first namespace, the *street*. A cable connects it with every host. Nothing is
+visible outside, and everything ends with the test process: a process holds each namespace open, and
+ends when its pipe from the test process closes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _held(command: Sequence[str], stack: contextlib.ExitStack) -> subprocess.Pop
 
 @dataclass
 class Host:
-    """A host: its name, its address, and its first process."""
+    """A host with its name, its address, and its first process."""
 
     name: str
     address: str
@@ -61,17 +61,17 @@ class Host:
     process: int
 
     def command(self, *words: str) -> list[str]:
-        """A command line that runs on the host."""
+        """Return a command line that runs ``words`` on the host."""
         number = str(self.process)
         return ["nsenter", "-t", number, "--net", "--uts", "--pid", "--mount", "--", *words]
 
     def cut_off(self) -> None:
-        """Pull the cable: packets are lost, and connections get no error."""
+        """Pull the cable. Packets are lost, and connections get no error."""
         pull = ["ip", "link", "set", self.cable, "down"]
         subprocess.run(["nsenter", "-t", str(self.street), "--net", *pull], check=True)
 
     def freeze(self) -> None:
-        """Stop all its processes. Its kernel still answers, as on a host that swaps."""
+        """Stop all processes of the host. Its kernel still answers, as on a host that swaps."""
         namespace = Path(f"/proc/{self.process}/ns/pid").readlink()
         stopped: set[int] = set()
         while fresh := set(_processes(namespace)) - stopped:
@@ -89,7 +89,7 @@ def _processes(namespace: Path) -> Iterator[int]:
 
 
 class Cluster:
-    """Hosts ``a``, ``b``, ... with a street between them."""
+    """Hosts ``a``, ``b``, ... that the street connects."""
 
     def __init__(self, directory: Path, stack: contextlib.ExitStack, names: str = "ab") -> None:
         programs = ("unshare", "nsenter", "ip", "mount")
@@ -102,7 +102,7 @@ class Cluster:
         self.hosts = [self._host(number, name) for number, name in enumerate(names, 1)]
 
     def outside(self, *words: str) -> list[str]:
-        """A command line that runs on the street, from where all hosts can be reached."""
+        """Return a command line that runs on the street, which reaches all hosts."""
         return ["nsenter", "-t", str(self._street), "--net", "--mount", "--", *words]
 
     def _host(self, number: int, letter: str) -> Host:
@@ -142,7 +142,7 @@ class Cluster:
         return addresses
 
     def by_ssh(self, each: int) -> list[str]:
-        """The same with an sshd on every host, and a new key."""
+        """Start an sshd with a new key on every host. Returns ``each`` ``--tx`` values per host."""
         sshd = _sshd()
         for key in ("host", "user"):
             made = ["-N", "", "-f", str(self._directory / key)]

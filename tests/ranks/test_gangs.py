@@ -1,4 +1,4 @@
-"""Gangs of local ranks: one test, several processes, none of which is left behind."""
+"""Gangs of local ranks: one test in several processes, all of which end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_ascendcache.ranks.rank import rank_environment
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended. A zombie has."""
+    """Whether a process has ended. A zombie counts as ended."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -27,7 +27,7 @@ def gone(process: int) -> bool:
 
 
 class TestGang:
-    """The state of a gang, without processes."""
+    """Tests of a gang's state, without processes."""
 
     def test_all_payloads_go_to_everybody(self) -> None:
         gang = Gang("g", 2)
@@ -84,10 +84,10 @@ class TestGang:
 
 
 class TestHub:
-    """Gangs on workers, where queues stand for the workers."""
+    """Tests of gangs on workers, with queues in place of the workers."""
 
     @pytest.fixture
-    def told(self) -> dict[str, queue.Queue]:
+    def inboxes(self) -> dict[str, queue.Queue]:
         return {worker: queue.Queue() for worker in ("x", "y", "z")}
 
     @pytest.fixture
@@ -95,68 +95,68 @@ class TestHub:
         return queue.Queue()
 
     @pytest.fixture
-    def hub(self, request, told, killed) -> Iterator[Hub]:
+    def hub(self, request, inboxes, killed) -> Iterator[Hub]:
         """A hub with a deadline of 600 s, unless the test sets another one."""
         hub = Hub(getattr(request, "param", 600), killed.put)
-        for worker, letters in told.items():
+        for worker, letters in inboxes.items():
             hub.connect(worker, letters.put)
         yield hub
         hub.close()
 
-    def test_all_payloads_go_to_the_workers_of_all_ranks(self, hub, told) -> None:
+    def test_all_payloads_go_to_the_workers_of_all_ranks(self, hub, inboxes) -> None:
         hub.place("g", ["z", "x"])
         hub.heard("x", ("enter", "g", 1, "b"))
         hub.heard("z", ("enter", "g", 0, "a"))
-        assert told["x"].get_nowait() == told["z"].get_nowait() == (["a", "b"], "", "")
-        assert told["y"].empty()
+        assert inboxes["x"].get_nowait() == inboxes["z"].get_nowait() == (["a", "b"], "", "")
+        assert inboxes["y"].empty()
 
     @pytest.mark.parametrize("hub", [0.1], indirect=True)
-    def test_a_worker_on_another_host_is_named_with_it(self, hub, told, killed) -> None:
+    def test_a_worker_on_another_host_is_named_with_it(self, hub, inboxes, killed) -> None:
         hub.find("y", "card-b")
         hub.place("g", ["x", "y"])
         hub.heard("x", ("enter", "g", 0, ""))
         why = "gang g aborted: rank 1 did not come within 0.1 s (worker y on card-b)"
-        assert told["x"].get(timeout=60) == (None, why, "")
+        assert inboxes["x"].get(timeout=60) == (None, why, "")
         assert killed.get(timeout=60) == "y"
 
     @pytest.mark.parametrize("hub", [0.1], indirect=True)
-    def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, hub, told, killed) -> None:
+    def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, hub, inboxes, killed) -> None:
         hub.place("first", ["x", "y"])
         hub.place("second", ["y", "z"])
         hub.heard("z", ("enter", "second", 1, ""))
         hub.heard("y", ("enter", "first", 1, ""))
         why = "gang first aborted: rank 0 did not come within 0.1 s (worker x)"
-        assert told["y"].get(timeout=60) == (None, why, "")
+        assert inboxes["y"].get(timeout=60) == (None, why, "")
         assert killed.get(timeout=60) == "x"
-        assert told["z"].empty()
+        assert inboxes["z"].empty()
         hub.heard("y", ("leave", "first", 1, "failed", "aborted"))
         why = "gang second aborted: rank 0 did not come within 0.1 s (worker y)"
-        assert told["z"].get(timeout=60) == (None, why, "")
+        assert inboxes["z"].get(timeout=60) == (None, why, "")
         assert killed.get(timeout=60) == "y"
 
-    def test_a_rank_that_moves_is_answered_where_it_is(self, hub, told) -> None:
+    def test_a_rank_that_moves_is_answered_where_it_is(self, hub, inboxes) -> None:
         hub.place("g", ["x", "y"])
         hub.heard("x", ("enter", "g", 0, "a"))
         hub.move("g", 1, None)
         hub.move("g", 1, "z")
         hub.heard("z", ("enter", "g", 1, "b"))
-        assert told["z"].get_nowait() == told["x"].get_nowait() == (["a", "b"], "", "")
+        assert inboxes["z"].get_nowait() == inboxes["x"].get_nowait() == (["a", "b"], "", "")
 
-    def test_a_worker_that_ends_loses_what_it_still_has(self, hub, told) -> None:
+    def test_a_worker_that_ends_loses_what_it_still_has(self, hub, inboxes) -> None:
         hub.place("done", ["x", "y"])
         hub.place("g", ["x", "y"])
         for rank, worker in enumerate("xy"):
             hub.heard(worker, ("leave", "done", rank, "passed", ""))
         hub.heard("y", ("enter", "g", 1, ""))
         hub.lose_worker("x", "was not run")
-        assert told["y"].get_nowait() == (None, "gang g aborted: rank 0 was not run", "")
+        assert inboxes["y"].get_nowait() == (None, "gang g aborted: rank 0 was not run", "")
 
-    def test_a_gang_for_which_workers_are_missing(self, hub, told) -> None:
+    def test_a_gang_for_which_workers_are_missing(self, hub, inboxes) -> None:
         hub.heard("x", ("enter", "g", 0, ""))
         hub.heard("x", ("leave", "g", 0, "failed", ""))
         why = "gang g aborted: fewer workers are left than it has ranks"
-        assert told["x"].get_nowait() == (None, why, "")
-        assert told["x"].empty()
+        assert inboxes["x"].get_nowait() == (None, why, "")
+        assert inboxes["x"].empty()
 
 
 def test_devices_are_counted_on_each_host() -> None:
@@ -168,7 +168,7 @@ def test_devices_are_counted_on_each_host() -> None:
 
 
 class TestRunGang:
-    """Processes under a keeper, without pytest."""
+    """Tests of processes under a keeper, without pytest."""
 
     def test_results_come_in_the_order_of_ranks(self) -> None:
         run = run_gang("g", 3, lambda rank, meet: [rank, meet.enter(str(rank)).payloads], 60)
@@ -214,41 +214,41 @@ class TestRunGang:
 
     def test_nobody_is_left_behind(self) -> None:
         def body(*_: object) -> int:
-            # Like a daemon: a grandchild in its own session.
+            # Like a daemon, start a grandchild in its own session.
             child = os.fork()
             if child == 0:
                 os.setsid()
                 if os.fork() == 0:
-                    os.write(told, str(os.getpid()).encode())
+                    os.write(report, str(os.getpid()).encode())
                     signal.pause()
                 os._exit(0)
-            # Only the grandchild is left, not the child.
+            # The child has ended; only the grandchild remains.
             os.waitpid(child, 0)
             return int(os.read(read, 64))
 
-        read, told = os.pipe()
+        read, report = os.pipe()
         run = run_gang("g", 1, body, 60)
         os.close(read)
-        os.close(told)
+        os.close(report)
         assert run.leftovers == 1
         assert gone(run.endings[0].result)
 
     def test_ranks_end_with_whoever_started_them(self) -> None:
         def body(*_: object) -> None:
-            os.write(told, f"{os.getpid()}\n".encode())
+            os.write(report, f"{os.getpid()}\n".encode())
             signal.pause()
 
-        read, told = os.pipe()
+        read, report = os.pipe()
         child = os.fork()
         if child == 0:
             run_gang("g", 2, body, 600)
             os._exit(0)
-        os.close(told)
+        os.close(report)
         with os.fdopen(read) as pipe:
             processes = [int(pipe.readline()) for _ in range(2)]
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            # The pipe ends with the last process that has it open.
+            # The pipe reports its end when the last process that has it open ends.
             assert pipe.read() == ""
         assert all(gone(process) for process in processes)
 
@@ -381,7 +381,7 @@ def test_an_interrupted_session_leaves_no_rank_behind(tests: pytest.Pytester) ->
 
 
 def test_warm_caches_of_ranks_do_not_mix(tests: pytest.Pytester) -> None:
-    """All ranks know the copies made before the fork; later ones are private."""
+    """All ranks share the warm copies made before the fork. Later copies are private."""
     tests.makepyfile(
         """
         from pytest_ascendcache.contract import CacheMode
@@ -566,22 +566,22 @@ def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> N
     result = tests.runpytest_subprocess(*options, "-k", "test_rules")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     checks = json.loads((tests.path / "r.json").read_text())["checks"]
-    found = {
+    verdicts = {
         each["check"].partition("::")[2]: each for each in checks if "_rules.py" in each["check"]
     }
-    assert {name: each["verdict"] for name, each in found.items()} == VERDICTS
-    failed = found["test_fails"]
+    assert {name: each["verdict"] for name, each in verdicts.items()} == VERDICTS
+    failed = verdicts["test_fails"]
     assert failed["message"].startswith("rank 1: outcome differs")
     assert failed["evidence"]["observed"] == "compiled, entry stored"
     assert failed["repeat"].endswith("test_rules.py::test_fails")
     assert failed["evidence"]["starts"] == len(failed["evidence"]["steps"]) == 3
     assert [each["rank"] for each in failed["evidence"]["ranks"]] == [0, 1, 2]
-    assert "rank 1" in found["test_cannot_tell"]["message"]
+    assert "rank 1" in verdicts["test_cannot_tell"]["message"]
     result.stdout.no_fnmatch_line("INCOMPLETE*")
 
 
 def test_compiles_of_a_killed_rank_end_with_it(tests: pytest.Pytester) -> None:
-    """The compile is a child of the fork server, which lives on, not of the rank."""
+    """The compile is a child of the fork server, which survives, and not a child of the rank."""
     package = tests.mkdir("package") / "op_impl/ai_core/tbe/impl"
     package.mkdir(parents=True)
     (package / "hangs.py").write_text(

@@ -1,4 +1,4 @@
-"""Gangs across hosts of a cluster: devices per host, hosts that are cut off or frozen."""
+"""Gangs across the hosts of a cluster: devices per host, and hosts that are cut off or frozen."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, projec
     directories = [where for _, where in everybody]
     assert directories[0] == directories[1] != directories[2] == directories[3]
     assert "test_middle aborted: rank 2 was lost: its worker gw2 on card-b died" in output, output
-    # A host that answers starts another worker.
+    # The host still answers, so it starts another worker.
     assert "4 failed, 8 passed" in output, output
 
 
@@ -132,7 +132,7 @@ def test_a_host_is_lost_in_the_middle(cluster: Cluster, project: Path, way: str,
     getattr(cluster.hosts[1], fate)()
     output, _ = session.communicate(timeout=PATIENCE)
     assert session.returncode == pytest.ExitCode.TESTS_FAILED
-    # Rank 3 may have come before. The reply does not reach it, and its worker is killed later.
+    # Rank 3 may have arrived before. The reply does not reach it, and its worker is killed later.
     late = r"ranks? 2(, 3)? did not come within 12 s \(worker gw2 on card-b(, gw3 on card-b)?\)"
     assert re.search(f"test_middle aborted: {late}", output), output
     assert re.search(r"worker gw[23] on card-b is not replaced: its host does not answer", output)

@@ -1,4 +1,4 @@
-"""Gangs on real xdist workers: ranks run at the same time on distinct workers, which may die."""
+"""Gangs on xdist workers: ranks run at the same time on different workers, which may die."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_stopped_worker_is_killed_when_its_gang_is_late(tests: pytest.Pytester
 
 
 def test_a_rank_that_hangs_is_killed_with_its_worker(tests: pytest.Pytester) -> None:
-    """No other rank waits for it, so nothing else would ever end it."""
+    """No other rank waits for this rank, so only the timeout can end it."""
     tests.makepyfile(
         """
         import signal
@@ -322,7 +322,7 @@ def test_later(ascend_rank):
 
 @pytest.fixture
 def remote(tests: pytest.Pytester) -> pytest.Pytester:
-    """The tests, in a directory to which remote workers change."""
+    """The tests in a directory to which remote workers change."""
     tests.mkdir("host")
     for name in ("host", "."):
         (tests.path / name / "tests").mkdir()

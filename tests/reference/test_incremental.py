@@ -1,4 +1,4 @@
-"""Observing incremental build from outside: expectations, kernels on disk, impostors."""
+"""Observation of incremental builds: expected outcomes, kernels on disk, and impostors."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def with_defect(name, tmp_path):
 
 
 def test_who_never_reuses_is_found_out_by_files(tmp_path):
-    """It never runs an impostor, so outputs prove nothing, but it rewrites every kernel."""
+    """This rank runs no impostor, so its outputs prove nothing, but it rewrites every kernel."""
     toolchain, network = with_defect("rank-never-reuses", tmp_path)
     with closing(toolchain):
         network.run(SQUARE)
@@ -225,7 +225,7 @@ def test_a_rank_that_is_not_waited_for_is_ended(network):
     with meeting_place(2) as gang, network.watch() as watch:
         process = watch.start(network.request(IMPOSTOR, 0, gang))
     with pytest.raises((ValueError, OSError)):
-        process.wait(0.0)  # it was waited for
+        process.wait(0.0)  # leaving the block has already waited for it
 
 
 USERS_TEST = """

@@ -120,7 +120,7 @@ def same_bits(left: Sequence[Array], right: Sequence[Array]) -> bool:
     return [each.tobytes() for each in left] == [each.tobytes() for each in right]
 
 
-# --- accuracy of functions of one element ------------------------------------------------------
+# --- accuracy of element-wise functions --------------------------------------------------------
 
 
 def sigmoid(x: Array) -> Array:
@@ -129,7 +129,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def gate(x: Array, share: Array) -> Array:
-    """x * share with the limit where an infinite x has no share."""
+    """Return ``x * share``, and 0 where ``share`` is 0 even if ``x`` is infinite."""
     return np.where(share == 0, 0, x * share)
 
 
@@ -181,7 +181,7 @@ FLOATS = (np.linspace(-9, 9, 50001)).astype(np.float32)
 
 @dataclass(frozen=True)
 class Measurement:
-    """Result and the exact value it stands for."""
+    """The results of a kernel for the inputs ``x``, and the exact values."""
 
     x: Array
     got: Array
@@ -189,7 +189,7 @@ class Measurement:
 
     @property
     def wrong_special_values(self) -> Array:
-        """Inputs where NaN or infinity is missing or unexpected."""
+        """The inputs whose result wrongly is, or wrongly is not, NaN or an infinity."""
         with np.errstate(all="ignore"):
             rounded = self.exact.astype(self.got.dtype)
         both_nan = np.isnan(rounded) & np.isnan(self.got)
@@ -209,7 +209,10 @@ class Measurement:
 
 @pytest.fixture(scope="module")
 def measurements() -> dict[tuple[str, str], Measurement]:
-    """By operator type and "float16", "float32" or "fast" (float16, high_performance)."""
+    """Measurements by operator type and one of "float16", "float32" and "fast".
+
+    "fast" is float16 in high_performance mode.
+    """
     keys, jobs, inputs = [], [], []
     for type in FUNCTIONS:
         for label, dtype, x, mode in (
@@ -309,7 +312,10 @@ def rotary(x: Array, cosine: Array, sine: Array) -> Array:
 
 
 def attention(layout: str, heads: int, scale: float) -> Callable[..., tuple[Array, ...]]:
-    """Softmax of scaled products, times the values; of ``layout`` as ``input_layout`` has it."""
+    """Return an attention function for ``layout``, a value of the attribute ``input_layout``.
+
+    It multiplies the softmax of the scaled products with the values.
+    """
     order = [layout.replace("H", "ND").index(each) for each in "BNSD"]
 
     def split(x: Array, number: int) -> Array:
@@ -366,7 +372,7 @@ Reference = Callable[..., object]
 
 
 def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
-    """Specs with their float64 reference."""
+    """Return specs, each with its reference function in float64."""
 
     def of(*shape: int, format: str = "ND") -> TensorDesc:
         return tensor(dtype, *shape, format=format)
@@ -502,7 +508,7 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
 
 
 def of_models(dtype: str) -> list[tuple[OperatorSpec, Callable[..., object]]]:
-    """Operators that come from the nodes of whole models."""
+    """Return the operators that nodes of ONNX models become, each with its reference function."""
 
     def of(*shape: int) -> TensorDesc:
         return tensor(dtype, *shape)
@@ -579,7 +585,7 @@ def test_results_match_numpy(dtype: str) -> None:
 
 
 def test_whatever_is_moved_is_moved_with_all_its_bits() -> None:
-    """Also elements of 64 bits, such as the places that a transformer's mask is made of."""
+    """This includes 64-bit elements, such as the positions in a transformer's mask."""
     moving = {kind for kind in operator_types() if definition(kind).dtypes == MOVABLE} - {"Cast"}
     assert {"ConcatD", "Transpose", "PadV3", "Triu", "GatherV2"} <= moving
     generator = np.random.default_rng(2)
@@ -733,12 +739,12 @@ def test_attributes_are_folded() -> None:
 
 @dataclass(frozen=True)
 class Elf:
-    """What the tests need to know of an ELF64 object."""
+    """The parts of an ELF64 object that the tests check."""
 
     machine: int
     sections: dict[str, bytes]
     symbols: dict[str, int]
-    """Name to section index; 0 is undefined."""
+    """The section index of each symbol by its name; 0 means undefined."""
 
     @classmethod
     def parse(cls, data: bytes) -> Elf:
@@ -909,7 +915,7 @@ def test_unusable_pointers_are_refused_before_anything_is_touched() -> None:
     assert run([("call", kernel.object, "k", each, []) for each in addresses]) == [1, 1, 1, 1]
 
 
-# --- what is refused ---------------------------------------------------------------------------
+# --- refused operators -------------------------------------------------------------------------
 
 HALF = tensor("float16", 4)
 

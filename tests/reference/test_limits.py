@@ -1,4 +1,4 @@
-"""The reference's limits: their sources, valid values, and warnings about others."""
+"""The reference's limits: their sources, valid values, and warnings about invalid ones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ def test_parsing(text, values, stray):
 
 @pytest.fixture
 def find(tmp_path):
-    """Limits and warnings for the texts of the two files, the document's path first."""
+    """A function that finds limits and warnings, given the texts of both ``op_cache.ini`` files.
+
+    The file at the document's path comes first.
+    """
 
     def find(*texts, **environ):
         kernel_cache = tmp_path / "kernel_cache"
@@ -153,11 +156,11 @@ def test_precedence(find, files, environ, expected, warnings):
 
 
 def test_warnings_name_the_value_and_where_it_came_from(find):
-    said = find(ini("abc", 101), **{SIZE: "1.5"}).warnings
-    assert "[abc] for max_op_cache_size" in said[0]
-    assert "[101] for remain_cache_size_ratio" in said[0]
-    assert "op_cache.ini]" in said[0]
-    assert said[1].startswith(f"W40012: value [1.5] for environment variable {SIZE} is invalid")
+    warnings = find(ini("abc", 101), **{SIZE: "1.5"}).warnings
+    assert "[abc] for max_op_cache_size" in warnings[0]
+    assert "[101] for remain_cache_size_ratio" in warnings[0]
+    assert "op_cache.ini]" in warnings[0]
+    assert warnings[1].startswith(f"W40012: value [1.5] for environment variable {SIZE} is invalid")
 
 
 @pytest.mark.parametrize("what", ["directory", "link"])
@@ -168,9 +171,9 @@ def test_a_file_that_is_none_does_not_count(tmp_path, what):
     else:
         (tmp_path / "target").write_text(ini(8, 80))
         path.symlink_to(tmp_path / "target")
-    found = LimitPolicy().find(Fs(), tmp_path, tmp_path / "kernel_cache", {})
-    assert found.limits == Limits(500, 50)
-    assert "cannot be read" in found.warnings[0]
+    result = LimitPolicy().find(Fs(), tmp_path, tmp_path / "kernel_cache", {})
+    assert result.limits == Limits(500, 50)
+    assert "cannot be read" in result.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,8 @@ def test_a_file_that_is_none_does_not_count(tmp_path, what):
 @pytest.mark.parametrize("environ", [{}, {SIZE: "9"}, {RATIO: "20"}, {SIZE: "-1", RATIO: "101"}])
 def test_both_readings_of_the_document_agree(find, values, environ):
     keys = ("max_op_cache_size", "remain_cache_size_ratio")
-    given = {key: str(value) for key, value in zip(keys, values, strict=True) if value is not None}
+    options = {
+        key: str(value) for key, value in zip(keys, values, strict=True) if value is not None
+    }
     limits = find(ini(*values), **environ).limits
-    assert expected_limits(given, environ) == CacheLimits(limits.megabytes, limits.ratio)
+    assert expected_limits(options, environ) == CacheLimits(limits.megabytes, limits.ratio)

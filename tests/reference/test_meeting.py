@@ -1,7 +1,7 @@
-"""Processes that meet: what each of them is told, in whatever order they come and go.
+"""Cards that connect to rank 0: which messages each of them receives.
 
-The other sides are plain sockets that have said everything before anybody listens to them, so the
-order of events is the same in every run.
+The other cards are plain sockets. They send all their messages before rank 0 reads any of them, so
+the order of events is the same in every run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_ascendcache.reference.static_kernel.client.world import World
 
 
 def arrive(world, rank, *more):
-    """A card that says who it is and these messages."""
+    """Connect as a card. Send its rank and sizes, then ``more`` messages. Returns the socket."""
     card = socket.create_connection((world.host, world.port))
     hello = {"rank": rank, "size": world.size, "local": str(world.size)}
     for message in (hello, *more):
@@ -30,13 +30,13 @@ def arrive(world, rank, *more):
 
 
 def leave(card):
-    """It says no more; it can still hear."""
+    """Shut down the card's sending side. The card can still receive."""
     card.shutdown(socket.SHUT_WR)
     return card
 
 
 def heard(card):
-    """All it is told, until the line is closed."""
+    """Read all messages that a card receives until the connection closes."""
     with card, card.makefile() as lines:
         return [json.loads(line) for line in lines]
 
@@ -48,12 +48,12 @@ def world():
 
 
 def test_every_card_hears_the_first_reason_whoever_leaves_meanwhile(world):
-    """While one comes, another leaves; that is no reason of its own, nor is it told first."""
+    """A card that leaves while another one connects does not become the reason of the failure."""
     host = CardsPolicy().open(world, "4")
     cards = [leave(arrive(world, rank)) for rank in (1, 2, 3)]
     host.fail("rank[0] failed: no network")
-    said = [heard(card) for card in cards]
-    assert said == [[{"failed": "rank[0] failed: no network"}]] * 3
+    messages = [heard(card) for card in cards]
+    assert messages == [[{"failed": "rank[0] failed: no network"}]] * 3
 
 
 def test_cards_that_come_late_hear_of_the_one_that_was_lost(world):
@@ -77,17 +77,17 @@ def test_a_card_that_was_killed_before_it_came_is_named(capsys, way):
             if way == "fail":
                 leave(card)
                 host.fail("rank[0] failed: no network")
-                told = capsys.readouterr().out
+                message = capsys.readouterr().out
             else:
                 with pytest.raises(CardsError) as raised:
                     host.exchange({}, MEETING)
                 host.close()
-                told = str(raised.value)
-    assert "waited 180 s for rank[2]; check why they did not arrive." in told
+                message = str(raised.value)
+    assert "waited 180 s for rank[2]; check why they did not arrive." in message
 
 
 def test_a_message_that_fills_the_line_arrives_whole():
-    """The other side reads only once the line is full, as one that is busy does."""
+    """Like a busy process, the receiver begins to read only when the socket's buffer is full."""
     ours, theirs = socket.socketpair()
     message = {"go": ["x" * 100] * 20_000}
     reading, received = Line(theirs), []
@@ -110,7 +110,7 @@ def test_a_message_that_fills_the_line_arrives_whole():
 
 
 def test_after_half_a_message_there_is_no_other(monkeypatch):
-    """A side that does not read gets no line that is made of two."""
+    """A receiver that does not read in time never gets a line made of parts of two messages."""
     monkeypatch.setattr("pytest_ascendcache.reference.meeting._SENDING", 0.001)
     ours, theirs = socket.socketpair()
     with closing(Line(ours)) as line, closing(Line(theirs)) as other:

@@ -1,6 +1,6 @@
-"""Whole ONNX models through the reference: what they compute, what is fused, what is refused.
+"""ONNX models converted by the reference: their results, fused operators, and refused models.
 
-The oracle is onnxruntime, and the results that the package onnx keeps of its own nodes.
+The expected results come from onnxruntime, and from the package onnx for its own test nodes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Converter(Sandbox):
         assert done.code == 0, done.out
         return self.output / "model.om"
 
-    def refuses(self, code, *said, model, **options):
-        return self.refused(code, *said, argv=self.given(model, **options))
+    def refuses(self, code, *phrases, model, **options):
+        return self.refused(code, *phrases, argv=self.given(model, **options))
 
     def run(self, om, **inputs):
         """The outputs of a model, computed in a child process."""
@@ -139,20 +139,20 @@ def test_outputs_are_those_of_onnxruntime(atc, name, mode, implementation, bound
         made = got[value.name]
         assert made.dtype == exact.dtype
         assert made.shape == exact.shape
-        # Per element against the largest: float16 loses what cancels.
+        # Compare each error with the largest value: float16 loses digits where terms cancel.
         assert np.abs(made - exact).max() <= bound * np.abs(exact).max()
-        assert len(np.unique(exact)) > 4  # one value for all would prove nothing
+        assert len(np.unique(exact)) > 4  # equal values everywhere would prove nothing
 
 
 def _cases(every):
-    """The package's own models of one node whose inputs are numbers that kernels have."""
+    """Yield onnx's own one-node test cases whose inputs have a data type that kernels support."""
     left = dict.fromkeys(MAPPED, 10**9 if every else 2)
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("ignore")  # the package computes with infinities as it makes them
+        warnings.simplefilter("ignore")  # building the cases computes with infinities
         if not every:
             _leave_out_what_takes_long(patch)
         cases = [*load_model_tests(kind="node")]
-    if not every:  # who asks for all of them imports them again
+    if not every:  # a later call with ``every`` must import the complete modules
         onnx_node._NodeTestCases.clear()
         onnx_node._existing_names.clear()
         for name in [each for each in sys.modules if each.startswith(f"{onnx_node.__name__}.")]:
@@ -168,8 +168,10 @@ def _cases(every):
 
 
 def _leave_out_what_takes_long(patch):
-    """The package computes its cases as it imports them: of types that are not mapped, and of
-    images in three dimensions, which are refused."""
+    """Skip cases that are not needed, because onnx computes each case at import.
+
+    These are cases of unmapped operator types, and of 3-D images, which the reference refuses.
+    """
     make = onnx_base._Exporter.__init__
     mapped = {name.lower() for name in MAPPED}
 
@@ -190,7 +192,10 @@ def _protos(pair):
 
 
 def _frozen(model, inputs):
-    """The model with its integer inputs as constants, as a model in use has axes and shapes."""
+    """Turn integer inputs into constants, because real models have constant axes and shapes.
+
+    Returns the model and its remaining inputs.
+    """
     frozen = onnx.ModelProto()
     frozen.CopyFrom(model)
     kept = []
@@ -248,8 +253,8 @@ def test_nodes_give_what_the_onnx_package_keeps_of_them(atc):
 @pytest.mark.nightly
 def test_every_node_of_the_onnx_package(atc):
     converted, refused = _judge_cases(atc, every=True)
-    # Of 1.23.2: 264 agree. 37 are variants that are refused: 3-D images, dilated pools, second
-    # outputs, BatchNormalization in training.
+    # With onnx 1.23.2, 264 agree. The reference refuses 37 variants: 3-D images, dilated pools,
+    # second outputs, BatchNormalization in training.
     assert len(converted) >= 260
     assert len(refused) <= 40, refused
 
@@ -258,12 +263,12 @@ def test_every_node_of_the_onnx_package(atc):
 
 
 def test_neighbours_become_kernels_of_their_own(atc):
-    found = types(atc.convert(onnx_models.bert(), input_shape=SHAPES["bert"]))
-    assert found.count("fused_op_Add_LayerNorm") == 4
-    assert found.count("fused_op_BatchMatMulV2_GeluV2") == 2
-    assert not {"Erf", "GeluV2"} & set(found)
-    assert found.count("LayerNorm") == 1  # the embeddings, of a sum that broadcasts
-    assert found.count("Add") == 3  # of embeddings, masks and scores; biases are in products
+    kinds = types(atc.convert(onnx_models.bert(), input_shape=SHAPES["bert"]))
+    assert kinds.count("fused_op_Add_LayerNorm") == 4
+    assert kinds.count("fused_op_BatchMatMulV2_GeluV2") == 2
+    assert not {"Erf", "GeluV2"} & set(kinds)
+    assert kinds.count("LayerNorm") == 1  # after the embeddings, whose sum broadcasts
+    assert kinds.count("Add") == 3  # embeddings, masks, scores; biases are fused into products
     stored = {path.name.rpartition("_")[0] for path in atc.soc().glob("*.o")}
     assert {"te_fused_op_add_layernorm", "te_fused_op_batchmatmulv2_geluv2"} <= stored
 
@@ -272,9 +277,9 @@ def test_a_switch_file_turns_fusion_off(atc):
     switch = atc.root / "switch.cfg"
     switch.write_text('{"Switch": {"GraphFusion": {"ALL": "off"}}}')
     model = onnx_models.bert()
-    found = types(atc.convert(model, input_shape=SHAPES["bert"], fusion_switch_file=switch))
-    assert not any(each.startswith("fused") for each in found)
-    assert found.count("Erf") == 2
+    kinds = types(atc.convert(model, input_shape=SHAPES["bert"], fusion_switch_file=switch))
+    assert not any(each.startswith("fused") for each in kinds)
+    assert kinds.count("Erf") == 2
 
 
 @pytest.mark.parametrize("listed", ["layer0/up/MatMul", "layer0/gelu/Erf", "OpType::Erf"])
@@ -313,7 +318,7 @@ def test_parts_with_different_implementations_are_not_fused(atc):
         assert types(om).count("fused_op_BatchMatMulV2_GeluV2") == fused
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refused models ------------------------------------------------------------------------------
 
 
 def test_an_operator_that_is_not_supported(atc):
@@ -364,7 +369,7 @@ def test_a_shape_that_is_known_only_at_run_time(atc):
 
 
 def _absent(path):
-    """There is no file."""
+    """Create no file."""
 
 
 def _truncated(path):
@@ -386,7 +391,7 @@ def _external(path):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "phrase"),
     [
         (_absent, "No such file"),
         (lambda path: path.touch(), "empty"),
@@ -397,10 +402,10 @@ def _external(path):
         (_external, "beside"),
     ],
 )
-def test_models_that_cannot_be_read(atc, make, said):
+def test_models_that_cannot_be_read(atc, make, phrase):
     path = atc.root / "bad.onnx"
     make(path)
-    atc.refuses("E10001", "[--model]", said, model=path)
+    atc.refuses("E10001", "[--model]", phrase, model=path)
     assert not atc.output.exists()
 
 
@@ -426,18 +431,18 @@ def test_names_of_inputs_may_have_colons():
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "phrase"),
     [
         ({}, "[x] is missing"),
         ({"x": np.zeros((3, 2), np.float32)}, "float32[3, 2]; the model takes float32[2, 3]"),
         ({"x": np.zeros((2, 3))}, "float64[2, 3]"),
     ],
 )
-def test_inputs_that_do_not_fit(atc, inputs, said, capsys):
+def test_inputs_that_do_not_fit(atc, inputs, phrase, capsys):
     om, npz, out = atc.convert(graph(RELU, **TINY)), atc.root / "in.npz", atc.root / "out.npz"
     np.savez(npz, **inputs)
     assert run_command.run([str(om), str(npz), str(out)], {}) == 255
-    assert said in capsys.readouterr().out
+    assert phrase in capsys.readouterr().out
     assert not out.exists()
 
 

@@ -92,13 +92,13 @@ def test_every_shape_has_a_pair_of_kernels_that_work(dump, out):
     assert (ended.returncode, ended.stderr) == (0, "")
     (package,) = out.iterdir()
     assert f"generate run package {package.name} success" in ended.stdout
-    found = kernels(package)
-    assert sorted(found) == [
+    entries = kernels(package)
+    assert sorted(entries) == [
         f"ascend910b/Relu/Relu_float_ND_{stem}_d{deterministic}.o"
         for stem in ("4_0", "8_1")
         for deterministic in (0, 1)
     ]
-    for path, (data, metadata) in found.items():
+    for path, (data, metadata) in entries.items():
         extent = int(path.split("_")[3])
         assert metadata["sha256"] == hashlib.sha256(data).hexdigest()
         assert metadata["deterministic"] == ("true" if path.endswith("_d1.o") else "false")
@@ -314,10 +314,10 @@ def test_what_can_be_compiled_is_packed_if_asked_for(dump, out):
     bad = dump / relu(8).file_name(1)
     bad.write_text(bad.read_text().replace("Relu", "NoSuchOperator"))
     (dump / "broken.json").write_text("{")
-    words = ["-p", dump, "-v", "Ascend910B1", "-o", f"{out}/", "-j", "1"]
-    assert run(*words).returncode == 1
+    arguments = ["-p", dump, "-v", "Ascend910B1", "-o", f"{out}/", "-j", "1"]
+    assert run(*arguments).returncode == 1
     assert list(out.iterdir()) == []
-    ended = run(*words, "--keep-going")
+    ended = run(*arguments, "--keep-going")
     assert ended.returncode == 3
     assert "left out: " in ended.stderr
     assert "NoSuchOperator" in ended.stderr
@@ -352,16 +352,16 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_compiled(
     refused(ended, "No package is made: ", "[/proc/.static_kernel_")
 
 
-# Names of packages.
+# Package names.
 
 
 class Stuck(PackagePolicy):
-    """A clock that stands still for a while."""
+    """A clock that shows the same microsecond for several packages."""
 
     def __init__(self):
         self.asked = 0
 
-    def name(self, now, process):  # noqa: ARG002 - it tells the time
+    def name(self, now, process):  # noqa: ARG002 - replaces the time
         self.asked += 1
         return super().name(datetime(2026, 1, 2, 3, 4, 5, self.asked // 4), process)
 
@@ -473,10 +473,10 @@ def test_workers_end_with_a_killed_compiler(blocking, out):
 def test_a_killed_worker_is_told(blocking, out):
     process, worker = blocking
     os.kill(worker, signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "A process that compiles was killed" in said
-    assert "(-j)" in said
+    assert "A process that compiles was killed" in errors
+    assert "(-j)" in errors
     assert list(out.iterdir()) == []
 
 
@@ -484,9 +484,9 @@ def test_a_killed_worker_is_told(blocking, out):
 def test_a_stopped_compiler_leaves_nothing(blocking, out, number):
     process, _ = blocking
     os.killpg(process.pid, number)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.splitlines() == [
+    assert errors.splitlines() == [
         "[ERROR] Interrupted; no package is made.",
         "static compiler fail",
     ]

@@ -1,6 +1,6 @@
-"""The reference toolchain through its own command line: options, files, errors, exit status.
+"""The reference's command ascendcache-atc: options, files, errors and exit status.
 
-Most cases call ``atc.run``, which is the command without the process; a few stories start it.
+Most tests call ``atc.run`` in this process; a few start the command as a process.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_words_that_are_no_options(atc, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "code", "phrase"),
     [
         ("", "E10025", "operators.json"),
         ("{", "E10025", "operators.json"),
@@ -109,10 +109,10 @@ def test_words_that_are_no_options(atc, words):
         ('[{"op": "Abs", "input_desc": 1}]', "E10032", "input_desc"),
     ],
 )
-def test_bad_single_op_files(atc, text, code, said):
+def test_bad_single_op_files(atc, text, code, phrase):
     argv = atc.argv()
     atc.single_op.write_text(text)
-    atc.refused(code, said, argv=argv)
+    atc.refused(code, phrase, argv=argv)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_om_names(atc, name, expected):
 
 
 def test_om_name_of_a_nameless_operator(atc):
-    # Facts 6.2: int32 is 3 and ND is 2 in ATC's enumerations.
+    # Facts 6.2: in ATC's enumerations int32 is 3 and ND is 2.
     add = operator("Add", 3, 3, dtype="int32", inputs=2).named("")
     atc(add, op_compiler_cache_mode="disable")
     (path,) = atc.output.iterdir()
@@ -234,9 +234,9 @@ def test_outputs_leave_nothing_beside_them(atc):
 
 def test_layout(atc):
     atc(ABS, EXP)
-    found = {str(path.relative_to(atc.cache)): path.is_dir() for path in atc.cache.rglob("*")}
+    paths = {str(path.relative_to(atc.cache)): path.is_dir() for path in atc.cache.rglob("*")}
     stems = [atc.stem("abs"), atc.stem("exp")]
-    assert found == {
+    assert paths == {
         "op_cache.ini": False,
         "kernel_cache": True,
         "kernel_cache/version.info": False,
@@ -319,8 +319,8 @@ def test_names_do_not_separate_but_parameters_do(atc):
 
 
 def test_an_operator_twice_in_one_run_is_compiled_once(atc):
-    said = atc(ABS, ABS.named("again"), op_compiler_cache_mode="disable", log="info").err
-    assert said.count("compile [") == 1
+    log = atc(ABS, ABS.named("again"), op_compiler_cache_mode="disable", log="info").err
+    assert log.count("compile [") == 1
     assert atc.kernel("abs") == atc.kernel("again")
 
 
@@ -334,7 +334,7 @@ def test_enable_serves_an_entry_another_run_wrote(atc):
     for name in before:
         info = (atc.soc() / name).stat()
         assert info.st_mtime == 1_400_000_000
-        assert info.st_atime > 1_500_000_000  # a use is noted, for aging
+        assert info.st_atime > 1_500_000_000  # each use updates the access time, which aging reads
 
 
 def test_a_copied_cache_serves_under_another_root(atc):
@@ -380,7 +380,7 @@ def test_metadata_that_is_not_ours_is_not_served(atc, change):
     ],
 )
 def test_precedence_of_directories(atc, monkeypatch, option, environment, expected):
-    monkeypatch.chdir(atc.root)  # relative directories are taken from the working directory
+    monkeypatch.chdir(atc.root)  # relative directories are relative to the working directory
     environ = {} if environment is None else {"ASCEND_CACHE_PATH": environment}
     atc(environ=environ, op_compiler_cache_dir=option)
     assert [path.parent for path in atc.root.rglob("kernel_cache")] == [atc.root / expected]
@@ -394,13 +394,13 @@ def test_without_home_the_root_directory():
 @pytest.mark.parametrize("origin", ["--op_compiler_cache_dir", "ASCEND_CACHE_PATH"])
 def test_bad_characters(atc, character, origin):
     path = f"{atc.root}/a中文{character}b"
-    given = {"op_compiler_cache_dir": None, "environ": {"ASCEND_CACHE_PATH": path}}
+    settings = {"op_compiler_cache_dir": None, "environ": {"ASCEND_CACHE_PATH": path}}
     if origin.startswith("--"):
-        given = {"op_compiler_cache_dir": path}
+        settings = {"op_compiler_cache_dir": path}
     if character == "\n":
         assert atc.raw(atc.argv(op_compiler_cache_dir=path)).code == 255
     else:
-        atc.refused("E40023", f"[{path}]", f"[{origin}]", repr(character), **given)
+        atc.refused("E40023", f"[{path}]", f"[{origin}]", repr(character), **settings)
     assert not list(atc.root.glob("a*"))
 
 
@@ -420,7 +420,7 @@ def test_the_home_directory_may_have_any_name(atc):
 def test_directories_that_cannot_be_created(atc, origin):
     file = atc.root / "file"
     file.touch()
-    given = {
+    settings = {
         "--op_compiler_cache_dir": {"op_compiler_cache_dir": file / "c"},
         "ASCEND_CACHE_PATH": {
             "op_compiler_cache_dir": None,
@@ -428,8 +428,8 @@ def test_directories_that_cannot_be_created(atc, origin):
         },
         "HOME": {"op_compiler_cache_dir": None, "environ": {"HOME": str(file)}},
     }[origin]
-    said = atc.refused("E40023", f"[{file}", **given)
-    assert f"[{origin}]" in said or f"${origin}" in said
+    message = atc.refused("E40023", f"[{file}", **settings)
+    assert f"[{origin}]" in message or f"${origin}" in message
 
 
 def test_disable_does_not_look_at_the_directory(atc):
@@ -438,7 +438,7 @@ def test_disable_does_not_look_at_the_directory(atc):
 
 
 class ReadOnly(Fs):
-    """A file system that may be read: what a read-only mount answers."""
+    """A file system that refuses every write with the error of a read-only mount."""
 
     def at(self, point):
         if not point.endswith((".read", ".list", ".stat")) and not point.startswith("lookup.m"):
@@ -567,8 +567,8 @@ def test_another_version_leaves_no_old_entry_behind_a_soc_link(atc):
     atc.soc(OTHER_SOC).symlink_to(atc.root / "moved")
     install(atc.root, "2.0")
     atc(environ=environ)
-    said = atc.raw(atc.argv(soc_version=OTHER_SOC, log="info"), environ).err
-    assert "reuse [" not in said
+    log = atc.raw(atc.argv(soc_version=OTHER_SOC, log="info"), environ).err
+    assert "reuse [" not in log
 
 
 @pytest.mark.parametrize("end", [".o", ".json"])
@@ -598,7 +598,7 @@ def test_what_is_no_file_is_not_served_and_replaced(atc, end, thing):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         ("", ""),
         ("[]", "top level"),
@@ -613,13 +613,13 @@ def test_what_is_no_file_is_not_served_and_replaced(atc, end, thing):
     ],
 )
 @pytest.mark.parametrize("origin", ["--op_bank_path", "TUNE_BANK_PATH"])
-def test_bad_knowledge_bases(atc, text, said, origin):
+def test_bad_knowledge_bases(atc, text, phrase, origin):
     path = atc.home / f"{SOC}.json"
     path.write_text(text)
-    given = {"op_bank_path": atc.home}
+    settings = {"op_bank_path": atc.home}
     if origin == "TUNE_BANK_PATH":
-        given = {"environ": {"TUNE_BANK_PATH": str(atc.home)}}
-    atc.refused("E40023", f"[{path}]", f"[{origin}]", said, **given)
+        settings = {"environ": {"TUNE_BANK_PATH": str(atc.home)}}
+    atc.refused("E40023", f"[{path}]", f"[{origin}]", phrase, **settings)
 
 
 def test_force_with_a_bad_knowledge_base_removes_nothing(atc):
@@ -658,7 +658,7 @@ def package(root: Path, source: str | bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "phrase"),
     [
         ("def broken(:\n", "SyntaxError"),
         ("1 / 0\n", "ZeroDivisionError"),
@@ -667,9 +667,9 @@ def package(root: Path, source: str | bytes) -> dict[str, str]:
         ("import sys\nsys.exit(0)\n", "SystemExit"),
     ],
 )
-def test_bad_custom_operators(atc, source, said):
+def test_bad_custom_operators(atc, source, phrase):
     environ = package(atc.root, source)
-    atc.refused("E40021", "mine.py]", said, environ=environ)
+    atc.refused("E40021", "mine.py]", phrase, environ=environ)
     assert not atc.cache.exists()
 
 
@@ -681,7 +681,7 @@ def test_a_package_without_modules_is_fine(atc):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         ("", "empty"),
         ("# only a comment\n", "empty"),
@@ -696,7 +696,7 @@ def test_a_package_without_modules_is_fine(atc):
     ],
 )
 @pytest.mark.parametrize("mode", ["enable", "force"])
-def test_bad_debug_files(atc, text, said, mode):
+def test_bad_debug_files(atc, text, phrase, mode):
     atc()
     before = atc.entries()
     path = atc.root / "debug.cfg"
@@ -705,7 +705,7 @@ def test_bad_debug_files(atc, text, said, mode):
         "E20003",
         f"[{path}]",
         "[op_debug_config]",
-        said,
+        phrase,
         operators=(EXP,),
         op_debug_config=path,
         op_compiler_cache_mode=mode,
@@ -765,8 +765,8 @@ def test_where_debugging_keeps_it(atc, monkeypatch, option, variable, expected):
     monkeypatch.chdir(atc.root / "here")
     environ = {"ASCEND_WORK_PATH": str(atc.root / variable) if variable else ""}
     atc(op_debug_level=3, debug_dir=option and atc.root / option, environ=environ)
-    found = [path.parent.name for path in atc.root.rglob("kernel_meta")]
-    assert found == [expected]
+    parents = [path.parent.name for path in atc.root.rglob("kernel_meta")]
+    assert parents == [expected]
 
 
 def test_a_work_path_that_cannot_be_used_is_named(atc):
@@ -801,14 +801,14 @@ def test_a_bert_layer_is_reused_whole(atc):
     delivered = {path.name: path.read_bytes() for path in atc.output.iterdir()}
     assert len(delivered) == len(read_single_op(BERT))
     assert len(before) % 2 == 0
-    said = atc(*read_single_op(BERT), log="info").err
-    assert "compile [" not in said
+    log = atc(*read_single_op(BERT), log="info").err
+    assert "compile [" not in log
     assert atc.entries() == before
     assert delivered == {path.name: path.read_bytes() for path in atc.output.iterdir()}
 
 
 def command(module, *arguments, **options):
-    """Start one of the commands as its own process."""
+    """Run one of the reference's commands as a process."""
     done = subprocess.run(
         [sys.executable, "-m", f"pytest_ascendcache.reference.{module}", *map(str, arguments)],
         capture_output=True,
@@ -828,7 +828,7 @@ def test_story_compile_reuse_and_run(atc):
     )
     atc.cache = atc.home / "atc_data"
     before, model = atc.entries(), (atc.output / "add.om").read_bytes()
-    assert "reuse [" in atc(ADD, log="info").err  # what a process wrote is served here
+    assert "reuse [" in atc(ADD, log="info").err  # reuses the other process's entry
     assert atc.entries() == before
     assert (atc.output / "add.om").read_bytes() == model
 
@@ -842,17 +842,17 @@ def test_story_compile_reuse_and_run(atc):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "phrase"),
     [
         (["--help"], 0, "usage: ascendcache-atc"),
         (["--op_compiler_cache_mode=on"], 255, "E10054"),
         (["--no_such_option"], 255, "--no_such_option"),
     ],
 )
-def test_exit_status_of_the_process(words, code, said):
+def test_exit_status_of_the_process(words, code, phrase):
     done = command("atc", *words)
     assert done.code == code
-    assert said in done.out + done.err
+    assert phrase in done.out + done.err
 
 
 def test_a_custom_operator_changes_with_its_source(atc):
@@ -888,7 +888,7 @@ GOOD = numpy.float32([1, -2, 3, -4])
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "phrase"),
     [
         ({"0": numpy.float32([1, 2, 3])}, "input 0 is float32[3]; the kernel takes float32[4]"),
         ({"0": numpy.float32([[1, 2, 3, 4]])}, "float32[1, 4]"),
@@ -898,13 +898,13 @@ GOOD = numpy.float32([1, -2, 3, -4])
         ({}, "0"),
     ],
 )
-def test_wrong_inputs(model, tmp_path, capsys, arrays, said):
+def test_wrong_inputs(model, tmp_path, capsys, arrays, phrase):
     numpy.savez(tmp_path / "in.npz", **arrays)
     arguments = [str(model), str(tmp_path / "in.npz"), str(tmp_path / "out.npz")]
     assert run_command.run(arguments, {}) == 255
     out, err = capsys.readouterr()
     assert out.startswith("ascendcache-run: ")
-    assert said in out
+    assert phrase in out
     assert err == ""
     assert not (tmp_path / "out.npz").exists()
 
@@ -954,7 +954,7 @@ def test_damaged_models(model, tmp_path, capsys, how):
 
 
 def rewritten(model: Path, path: Path, **members: bytes) -> Path:
-    """A copy of a container with other members; the digest is made right again."""
+    """Copy a container with changed members and a matching digest."""
     with zipfile.ZipFile(model) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     held.update({name.replace("_", "."): data for name, data in members.items()})

@@ -1,4 +1,7 @@
-"""Packages that run in a fork: only those whose code is loaded, with the same results."""
+"""Packages that the toolchain's server runs in a fork, with the same results as a process.
+
+Only a package whose code the server has loaded runs in a fork.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from pytest_ascendcache.toolchains import Program, StaticRequest
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A package; tests copy it."""
+    """A package, which each test copies."""
     directory = tmp_path_factory.mktemp("made")
     tensor = TensorDesc.of("float32", 4)
     info = OperatorInfo.of(OperatorSpec("Relu", (tensor,), (tensor,)))
@@ -53,8 +56,8 @@ def ended(toolchain, opp, command):
 
 
 def test_a_package_is_known_by_all_its_bytes(package):
-    found = resident([str(package), "--list"], os.environ)
-    assert (found.words, found.arguments) == ((), (str(package), "--list"))
+    program = resident([str(package), "--list"], os.environ)
+    assert (program.words, program.arguments) == ((), (str(package), "--list"))
 
 
 def _another_byte(package):
@@ -102,8 +105,8 @@ def test_what_an_install_left_is_known_until_it_is_changed(package, toolchains, 
     opp.mkdir()
     assert ended(toolchains["fork"], opp, [package]).returncode == 0
     script = opp / "static_kernel/ai_core/pk/uninstall.sh"
-    found = resident([str(script)], os.environ)
-    assert found.arguments == (str(script.with_name(CARRIED)), "--uninstall")
+    program = resident([str(script)], os.environ)
+    assert program.arguments == (str(script.with_name(CARRIED)), "--uninstall")
     with script.with_name(changed).open("ab") as file:
         file.write(b"\n")
     assert resident([str(script)], os.environ) is None
@@ -129,6 +132,6 @@ def test_forked_and_executed_end_alike(package, toolchains, tmp_path, arguments)
             {path: (state.kind, state.mode, state.sha256) for path, state in each.files.items()}
             for each in (before, Snapshot.take(opp))
         ]
-        said = [(each.returncode, each.output.replace(str(opp), "OPP")) for each in results]
-        seen.append((said, states))
+        endings = [(each.returncode, each.output.replace(str(opp), "OPP")) for each in results]
+        seen.append((endings, states))
     assert seen[0] == seen[1]

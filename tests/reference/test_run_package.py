@@ -1,4 +1,4 @@
-"""Static kernel packages: what a successful or failed (un)installation leaves behind."""
+"""Static kernel packages: the files left by a completed, failed or killed (un)installation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def compiled(directory, name, *infos, soc="Ascend910B1"):
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory):
-    """``pk`` has shapes 4 and 8, ``pk2`` 8 and 16, ``pk.3`` 4; ``other`` is for another chip."""
+    """Packages by name. ``pk`` has shapes 4 and 8, ``pk2`` 8 and 16, and ``pk.3`` only 4.
+
+    ``other`` is for another chip.
+    """
     directory = tmp_path_factory.mktemp("packages")
     return {
         "pk": compiled(directory, "pk", relu(4), relu(8)),
@@ -69,7 +72,7 @@ def packages(tmp_path_factory):
 
 @pytest.fixture
 def opp(tmp_path):
-    """An operator package's directory that is not empty."""
+    """A directory of an operator package, which already holds files."""
     (tmp_path / "opp/built-in").mkdir(parents=True)
     (tmp_path / "opp/version.info").write_text("Version=1.0\n")
     return tmp_path / "opp"
@@ -81,7 +84,7 @@ def do(package, opp, *arguments):
 
 
 def by_hand(opp):
-    """The environment of an installation without a holder."""
+    """Return the environment of an installation that no process holds."""
     return {"ASCEND_OPP_PATH": str(opp), VARIABLE: "0"}
 
 
@@ -98,15 +101,15 @@ def index(opp):
 
 
 def kernels(opp):
-    """The package of each shape's kernel (deterministic off), according to the index."""
-    found = {}
+    """Return the package of each shape's kernel (deterministic off), according to the index."""
+    packages = {}
     for entry in index(opp)["Relu"]["staticList"]:
         head, shape = entry["simplifiedKey"].split("/")[:2]
         if head and "d=0" in entry["simplifiedKey"]:
             extent = entry["simplifiedKey"].split("(")[1].split(")")[0]
-            found[int(extent, 16)] = entry["binPath"].split("/")[0]
+            packages[int(extent, 16)] = entry["binPath"].split("/")[0]
         del shape
-    return found
+    return packages
 
 
 def contents(opp):
@@ -120,15 +123,15 @@ def test_a_reader_who_has_heard_enough_is_no_failure(packages, opp):
 
 @pytest.mark.parametrize("quiet", ["-q", "--quiet"])
 def test_a_process_installs_for_itself_alone(packages, opp, tmp_path, quiet):
-    """As npugraph_ex does for CANN 9.1. Removing the directory removes everything."""
+    """npugraph_ex installs like this for CANN 9.1. Removing the directory removes everything."""
     before = contents(opp)
-    own = tmp_path / "static_kernel_install/20261122_1"
-    own.mkdir(parents=True)
-    ended = run([packages["pk"], f"--install-path={own}", quiet], opp)
+    directory = tmp_path / "static_kernel_install/20261122_1"
+    directory.mkdir(parents=True)
+    ended = run([packages["pk"], f"--install-path={directory}", quiet], opp)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    assert len(index(own)["Relu"]["staticList"]) == 4
+    assert len(index(directory)["Relu"]["staticList"]) == 4
     assert contents(opp) == before
-    assert [each.name for each in own.iterdir()] == ["static_kernel"]
+    assert [each.name for each in directory.iterdir()] == ["static_kernel"]
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
@@ -156,7 +159,7 @@ def test_an_installed_package_uninstalls_itself(packages, opp, shell):
     before = contents(opp)
     assert do(packages["pk"], opp) == 0
     script = opp / AI_CORE / "pk/uninstall.sh"
-    # ASCEND_OPP_PATH may have changed in the meantime.
+    # ASCEND_OPP_PATH may have changed since the installation.
     ended = run([*shell, script], opp.parent)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert contents(opp) == before
@@ -165,8 +168,8 @@ def test_an_installed_package_uninstalls_itself(packages, opp, shell):
 def test_a_package_is_executable_and_needs_nothing_of_the_project(packages, opp, tmp_path):
     (tmp_path / "bin").mkdir()
     for tool in TOOLS:
-        found = shutil.which(tool, path="/usr/bin:/bin") or shutil.which(tool)
-        (tmp_path / "bin" / tool).symlink_to(found)
+        path = shutil.which(tool, path="/usr/bin:/bin") or shutil.which(tool)
+        (tmp_path / "bin" / tool).symlink_to(path)
     mode = stat.S_IMODE(packages["pk"].stat().st_mode)
     assert mode & 0o102 == 0o100
     before = contents(opp)
@@ -262,7 +265,7 @@ def test_uninstalling_what_is_not_installed_is_no_error(packages, opp):
 
 
 def recorded(opp, log, package, *arguments):
-    """The file operations of one run of a package."""
+    """Run a package and return its file operations."""
     program = faulty(install)
     argv = [json.dumps({"log": str(log)}), str(package), "--quiet", *arguments]
     assert program(argv, by_hand(opp)) == 0
@@ -270,7 +273,7 @@ def recorded(opp, log, package, *arguments):
 
 
 def consistent(opp):
-    """Whether the index names only complete kernels."""
+    """Whether every kernel in the index is complete."""
     if not (opp / INDEX).exists():
         return True
     directory = opp / AI_CORE
@@ -283,7 +286,7 @@ def consistent(opp):
 
 
 def worthwhile(states):
-    """The first, second and last state at each point, since a package's files are all alike."""
+    """Select the first, second and last state at each point: a package's files are all alike."""
     by_point = {}
     for state in states:
         by_point.setdefault(re.search(r"\((\S+) of|$", state.when)[1], []).append(state)
@@ -335,7 +338,7 @@ def test_a_client_whose_install_was_cut_short_leaves_nothing(packages, opp, tmp_
     log = tmp_path / "log"
     options = json.dumps({"log": str(log)})
     installs = [sys.executable, "-c", CUT_SHORT, options, packages["pk"], "--quiet"]
-    assert run(installs, opp).returncode == 0  # its holder is dead afterwards
+    assert run(installs, opp).returncode == 0  # this installation's holder is dead afterwards
     for state in worthwhile(crash_states(before, read_log(log, opp), CrashKind.KILLED)):
         state.tree.write(opp)
         for script in opp.glob("static_kernel/ai_core/pk/uninstall.sh"):
@@ -401,7 +404,7 @@ def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
 
 
 def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
-    """Sixteen installers run at once, and a reader reads the index all the time."""
+    """Sixteen installers run at once, while a reader reads the index all the time."""
     names = ["pk", "pk2", "pk.3", "other"]
     started = [
         subprocess.Popen([packages[name], "--quiet"], env={**os.environ, **by_hand(opp)})
@@ -428,7 +431,10 @@ def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
     ("point", "there"), [("install.file.fsync", {"pk2"}), ("install.config.rename", {"pk", "pk2"})]
 )
 def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, point, there):
-    """The next index contains a package that was complete; of another one nothing is left."""
+    """The next installer keeps the killed installer's package in the index only if it was complete.
+
+    It removes an incomplete package entirely.
+    """
     plan = {"log": str(tmp_path / "log"), "point": point, "nth": 0, "do": "kill"}
     module = "pytest_ascendcache.reference.faulty"
     argv = [sys.executable, "-m", module, "installer", json.dumps(plan), packages["pk"]]
@@ -442,7 +448,7 @@ def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, poi
     assert sorted(path.name for path in opp.iterdir()) == ["built-in", "version.info"]
 
 
-# Files of other installers.
+# Files that other installers wrote.
 
 FOREIGN = {
     "Relu": {
@@ -467,7 +473,7 @@ FOREIGN = {
 
 @pytest.fixture
 def vendor(opp):
-    """A package that CANN's installer installed, with its differently formatted index."""
+    """A directory in which CANN's installer installed a package. Its index has another format."""
     directory = opp / AI_CORE / "vendor/ascend910b/Relu"
     directory.mkdir(parents=True)
     for name in ("a.o", "b.o"):
@@ -503,7 +509,7 @@ def test_kernels_of_a_package_that_keeps_no_index_stay(packages, vendor):
 
 def test_what_another_installer_removed_does_not_come_back(packages, vendor):
     do(packages["pk"], vendor)
-    # It leaves the entry of 4, which now belongs to another package.
+    # The other installer leaves the entry of shape 4, which now belongs to another package.
     document = index(vendor)
     document["Relu"]["staticList"] = [
         each for each in document["Relu"]["staticList"] if "vendor" not in each["binPath"]
@@ -544,11 +550,11 @@ def test_a_broken_index_is_made_anew(packages, opp):
     assert contents(opp) == whole
 
 
-# Together with CANN's installer.
+# Our installer together with CANN's.
 
 
 def cann_installs(opp, name):
-    """What CANN 8.1's installer does to the files that all packages share."""
+    """Change files as CANN 8.1's installer does, those that all packages share included."""
     directory, own = opp / AI_CORE / name, json.loads(json.dumps(FOREIGN).replace("vendor", name))
     (directory / "ascend910b/Relu").mkdir(parents=True)
     for kernel in ("a.o", "b.o"):
@@ -574,7 +580,10 @@ def cann_installs(opp, name):
 
 
 def cann_uninstalls(opp, name):
-    """What its uninstaller does: it rebuilds the index from the listed packages' own indexes."""
+    """Change files as CANN 8.1's uninstaller does.
+
+    It rebuilds the shared index from the indexes of the packages in ``config.ini``.
+    """
     config = opp / AI_CORE / "config.ini"
     names = config.read_text().partition("=")[2].split(",")
     names.remove(name)
@@ -608,7 +617,7 @@ def test_packages_of_cann_and_ours_come_and_go_in_any_order(packages, opp, added
             else:
                 assert do(packages[name], opp, *(["--uninstall"] if step < 0 else [])) == 0
             left = [each for each in left if each != name] + [name] * (step > 0)
-            if not left:  # CANN's leaves an empty directory
+            if not left:  # CANN's uninstaller leaves an empty directory
                 empty = {("static_kernel", None, None)} if name == "real" else set()
                 assert contents(opp) == before | empty
                 continue
@@ -635,7 +644,7 @@ def test_canns_command_for_all_packages_finds_ours(packages, opp):
 
 
 def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
-    """An earlier release wrote a line end, and CANN's installer appended to the file."""
+    """An earlier release of ours wrote a line end, after which CANN's installer appended a name."""
     do(packages["pk"], opp)
     cann_installs(opp, "real")
     (opp / AI_CORE / "config.ini").write_text("load_priority=pk\n,real\n")
@@ -645,7 +654,7 @@ def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
 
 @pytest.fixture
 def vendors_installer(tmp_path):
-    """A process that looks like CANN's installer in ``ps`` and ends on request."""
+    """A process that ``ps`` shows like CANN's installer. It ends after a line on its input."""
     script = tmp_path / "unpacked/static_kernel/ai_core/real/scripts/install.py"
     script.parent.mkdir(parents=True)
     script.write_text("print(flush=True)\ninput()\nprint('ended', flush=True)")
@@ -670,7 +679,7 @@ def test_ours_waits_for_canns(packages, opp, vendors_installer):
 
 
 def test_canns_sees_ours_at_work_and_not_afterwards(packages, opp, tmp_path):
-    """CANN's installer looks for such a line in ``ps -ef`` before it begins."""
+    """CANN's installer looks in ``ps -ef`` for a line like ours before it begins."""
     reached, go = tmp_path / "reached", tmp_path / "go"
     for fifo in (reached, go):
         os.mkfifo(fifo)
@@ -680,18 +689,18 @@ def test_canns_sees_ours_at_work_and_not_afterwards(packages, opp, tmp_path):
     argv += [json.dumps(plan), packages["pk"], "--quiet"]
     with (
         os.fdopen(os.open(reached, os.O_RDWR), "rb", buffering=0) as arrived,
-        os.fdopen(os.open(go, os.O_RDWR), "wb", buffering=0) as told,
+        os.fdopen(os.open(go, os.O_RDWR), "wb", buffering=0) as release,
         subprocess.Popen(argv, env={**os.environ, **by_hand(opp)}) as process,
     ):
         assert arrived.read(4) == b"here"
         shown = subprocess.check_output(["ps", "-o", "args=", "-p", str(process.pid)], text=True)
-        told.write(b"g")
+        release.write(b"g")
     assert re.search("python.*uninstall.py", shown)
     assert process.returncode == 0
 
 
 def holding(package, opp):
-    """A process that installs a package, and uninstalls it on request."""
+    """Start a process that installs a package, and uninstalls it after a line on its input."""
     code = (
         "import subprocess, sys\n"
         "subprocess.run([sys.argv[1]], check=True, stdout=subprocess.DEVNULL)\n"
@@ -762,7 +771,7 @@ def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tm
 
 
 def forged(packages, tmp_path, change):
-    """A package with a changed archive."""
+    """Return a copy of the package ``pk``, with files and manifest changed by ``change``."""
     path = tmp_path / "forged.run"
     with zipfile.ZipFile(packages["pk"]) as source, zipfile.ZipFile(path, "w") as target:
         members = {each: source.read(each) for each in source.namelist()}
@@ -787,7 +796,7 @@ def test_a_path_that_leads_out_of_the_package_is_refused(packages, opp, tmp_path
 
 @pytest.mark.parametrize("name", ["..", "a/b", "a,b", "config", ".hidden", "", "a\n", 7, "x" * 300])
 def test_a_name_that_is_no_directory_is_refused(packages, opp, tmp_path, name, capfd):
-    def change(members, manifest):  # noqa: ARG001 - the other one is not changed
+    def change(members, manifest):  # noqa: ARG001 - the members stay
         manifest["name"] = name
 
     assert do(forged(packages, tmp_path, change), opp) == 2
@@ -879,24 +888,24 @@ def test_quiet_says_nothing_and_help_installs_nothing(packages, opp):
 def test_reselection_finds_what_is_installed_and_trusts_no_damage(packages, opp):
     fs, selection = Fs(), SelectionPolicy()
 
-    def found(info, soc="Ascend910B1", deterministic=False):
+    def find(info, soc="Ascend910B1", deterministic=False):
         installed = selection.read_index(fs, opp, soc)
         return selection.find(fs, opp, installed, info, deterministic)
 
-    assert found(relu(4)) is None
+    assert find(relu(4)) is None
     do(packages["pk"], opp)
-    kernel = found(relu(4))
+    kernel = find(relu(4))
     assert (kernel.package, kernel.path.name) == ("pk", "Relu_float_ND_4_0_d0.o")
     assert kernel.symbol.encode() in kernel.object
-    assert found(relu(4), deterministic=True).path.name == "Relu_float_ND_4_0_d1.o"
-    assert found(relu(4), "Ascend910B3").path == kernel.path
-    assert found(relu(5)) is None
-    assert found(relu(4), "Ascend310P3") is None
+    assert find(relu(4), deterministic=True).path.name == "Relu_float_ND_4_0_d1.o"
+    assert find(relu(4), "Ascend910B3").path == kernel.path
+    assert find(relu(5)) is None
+    assert find(relu(4), "Ascend310P3") is None
     kernel.path.write_bytes(kernel.object[:-1] + b"?")
-    assert found(relu(4)) is None
+    assert find(relu(4)) is None
     kernel.path.write_bytes(kernel.object)
-    assert found(relu(4)) is not None
+    assert find(relu(4)) is not None
     kernel.path.with_suffix(".json").write_text("[]")
-    assert found(relu(4)) is None
+    assert find(relu(4)) is None
     (opp / INDEX).write_text("[")
-    assert found(relu(8)) is None
+    assert find(relu(8)) is None

@@ -1,4 +1,4 @@
-"""The client of static kernels: the document's script, errors, and what it leaves behind."""
+"""The client of static kernels: the document's script, errors, and files left behind."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_a_script_that_is_killed_leaves_what_the_next_one_cleans(tmp_path, opp, 
 
 
 def test_a_script_that_is_told_to_end_uninstalls(tmp_path, opp, build):
-    told = script(tmp_path, build, "import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
-    ended = subprocess.run(told, timeout=120, capture_output=True, check=False)
+    terminated = script(tmp_path, build, "import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
+    ended = subprocess.run(terminated, timeout=120, capture_output=True, check=False)
     assert ended.returncode == 128 + signal.SIGTERM
     assert list(opp.iterdir()) == []
 
@@ -332,10 +332,10 @@ def test_a_card_that_ends_before_it_meets_the_others_ends_them_at_once(case):
     with meeting_place(3) as place:
         ended = cards(place.port, 3, *started)
     assert [status for _, status in ended] == [1, 1, 1]
-    assert not any("waited" in said for said, _ in ended)
+    assert not any("waited" in output for output, _ in ended)
     named = {"LOCAL_WORLD_SIZE": "LOCAL_WORLD_SIZE", "RANK": "RANK is 'one'"}
     reason = next((named[name] for name in change[1]), "missing.json")
-    assert all(reason in said for said, _ in ended), ended
+    assert all(reason in output for output, _ in ended), ended
 
 
 LOCAL_SIZES = {

@@ -22,9 +22,9 @@ def test_three_shapes_for_four_cards_in_one_package(tmp_path):
     environment = {**plain, "ASCEND_OPP_PATH": str(opp)}
 
     def run(*command: object) -> str:
-        words = [str(each) for each in command]
+        argv = [str(each) for each in command]
         return subprocess.run(
-            words, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+            argv, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
         ).stdout
 
     run(sys.executable, FIXTURES / "bert_lengths.py", *sorted(set(LENGTHS)))
@@ -48,13 +48,13 @@ def test_three_shapes_for_four_cards_in_one_package(tmp_path):
             )
             for rank, length in enumerate(LENGTHS)
         ]
-        told = [card.communicate(timeout=120)[0] for card in cards]
-    assert [card.returncode for card in cards] == [0] * len(cards), told
-    assert told[2] == told[3]
+        outputs = [card.communicate(timeout=120)[0] for card in cards]
+    assert [card.returncode for card in cards] == [0] * len(cards), outputs
+    assert outputs[2] == outputs[3]
     (package,) = build.rglob("*.run")
     assert list(opp.iterdir()) == [], "nothing stays installed"
 
-    # Another package is installed before, whose index must be restored.
+    # Another package is already installed. Uninstalling ours must restore its index.
     other = tmp_path / "other"
     other.mkdir()
     run(
@@ -66,7 +66,7 @@ def test_three_shapes_for_four_cards_in_one_package(tmp_path):
         f"--build-dir={other}",
     )
     run(next(other.rglob("*.run")), "--quiet")
-    # Processes read this index; each package also keeps its own next to its kernels.
+    # Processes read this index. Each package also keeps an index of its own beside its kernels.
     (index,) = opp.glob("static_kernel/ai_core/config/*/binary_info_config.json")
     before = index.read_bytes()
     run(package)

@@ -1,4 +1,4 @@
-"""The command ascendcache-train: what users see of it, and what it survives."""
+"""The command ascendcache-train: its output, its errors, and recovery after kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NETWORKS = Path(__file__).parents[2] / "fixtures" / "networks"
 SQUARE, BERT = NETWORKS / "square.json", NETWORKS / "bert_encoder_layer.json"
 NUMBERS = count()
 MOMENT = 1 / 400
-"""True seconds a second of waiting lasts where a timeout has to pass."""
+"""Real seconds that one second of a timeout lasts in tests that must wait for the timeout."""
 
 
 @pytest.fixture(scope="module", params=["fork", "process"])
@@ -110,7 +110,10 @@ def test_the_kernel_name_is_mindspores(forked, tmp_path):
 
 
 def refused(forked, tmp_path, *words, network=SQUARE, **environment):
-    """The rank ends with one sentence that has these words, and nothing is written."""
+    """Check that a rank fails with one line that contains ``words``, and changes no file.
+
+    Returns the line.
+    """
     before = Snapshot.take(tmp_path / "work")
     (result,) = run(forked, request(tmp_path, network, environment=environment, second=MOMENT))
     assert result.returncode == 1
@@ -206,7 +209,7 @@ def test_wrong_shapes_are_refused(forked, tmp_path):
 
 
 def test_one_bad_rank_ends_all(forked, tmp_path):
-    """It tells the others, so that they need not wait for the timeout."""
+    """The failing rank reports its error to the others, so they need not wait for the timeout."""
     bad = network_file(tmp_path, operators=square("Sqare"))
     with meeting_place(3) as gang:
         results = run(
@@ -246,21 +249,21 @@ def test_an_address_in_use(forked, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        said = refused(
+        error = refused(
             forked, tmp_path, f"127.0.0.1:{port}", "in use", RANK_SIZE="2", MS_SCHED_PORT=port
         )
-    assert said.startswith("[ERROR] EI0020: ")
+    assert error.startswith("[ERROR] EI0020: ")
 
 
 def test_an_address_that_names_no_host(forked, tmp_path):
-    said = refused(
+    error = refused(
         forked,
         tmp_path,
         "no.such.host.invalid",
         RANK_SIZE="2",
         MS_SCHED_HOST="no.such.host.invalid",
     )
-    assert said.startswith("[ERROR] EI0020: ")
+    assert error.startswith("[ERROR] EI0020: ")
 
 
 def test_a_rank_that_never_starts_is_named(forked, tmp_path):
@@ -284,12 +287,12 @@ def test_a_rank_that_never_starts_is_named(forked, tmp_path):
 
 
 def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
-    """Whatever else connects to the port: it is none of the ranks."""
+    """Other programs connect to the port. Rank 0 takes none of them for a rank."""
     with meeting_place(2) as gang:
         first = forked.start_rank(
             request(tmp_path, environment={**gang.environment, "RANK_ID": "0"})
         )
-        for words in (
+        for data in (
             b"GET / HTTP/1.1\r\n\r\n",
             b"[]\n",
             b"{}\n",
@@ -297,9 +300,9 @@ def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
             b"x" * 200_000,
             b'{"rank":9}\n',
         ):
-            # It may be shown the door before it has said all.
+            # Rank 0 may close the connection before the stranger has sent everything.
             with connected(gang.port) as stranger, suppress(OSError):
-                stranger.sendall(words)
+                stranger.sendall(data)
         second = forked.start_rank(
             request(tmp_path, environment={**gang.environment, "RANK_ID": "1"})
         )
@@ -308,7 +311,7 @@ def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
 
 @contextmanager
 def connected(port):
-    """A connection, as soon as a process listens."""
+    """Connect to a port as soon as a process listens on it."""
     with socket.socket() as stranger:
         assert wait_until(lambda: stranger.connect_ex(("127.0.0.1", port)) == 0, 60)
         yield stranger
@@ -346,8 +349,8 @@ def test_a_linked_kernel_is_replaced_and_its_target_left_alone(forked, tmp_path)
 def test_a_directory_that_cannot_be_made(forked, tmp_path):
     (tmp_path / "file").write_text("")
     place = str(tmp_path / "file" / "below")
-    said = refused(forked, tmp_path, place, "MS_COMPILER_CACHE_PATH", MS_COMPILER_CACHE_PATH=place)
-    assert "E40023" in said
+    error = refused(forked, tmp_path, place, "MS_COMPILER_CACHE_PATH", MS_COMPILER_CACHE_PATH=place)
+    assert "E40023" in error
 
 
 def test_outputs_that_cannot_be_written(tmp_path):
@@ -389,7 +392,7 @@ def test_help(tmp_path):
 
 
 class Dies(Fs):
-    """Is killed right before the operation of a given number, and writes half before that."""
+    """Kills this process right before its file operation ``number``, counted from 0."""
 
     def __init__(self, number):
         self.left = number
@@ -402,7 +405,7 @@ class Dies(Fs):
 
 @pytest.fixture(scope="module")
 def warm():
-    """Load in this process what children need, so that each need not."""
+    """Import in this process what its forked children need, so that no child has to."""
     build = importlib.import_module("pytest_ascendcache.reference.incremental.build")
     tensor = TensorDesc.of("float32", 3)
     build.build(
@@ -412,7 +415,7 @@ def warm():
 
 
 def in_child(work, fs):
-    """How a run ends in a process of its own."""
+    """Run the command in a forked child. Returns its exit code, or the negative signal number."""
     child = os.fork()
     if child == 0:
         code = 70
@@ -427,7 +430,7 @@ def in_child(work, fs):
 
 @pytest.mark.usefixtures("warm")
 def test_killed_at_any_file_operation_the_next_run_is_right(tmp_path):
-    """And the one after that reuses: nothing is written any more."""
+    """The run after the next one reuses the kernels, so it changes no file."""
     for number in count():
         work = tmp_path / str(number)
         work.mkdir()
@@ -449,7 +452,7 @@ def test_killed_at_any_file_operation_the_next_run_is_right(tmp_path):
 
 @pytest.mark.usefixtures("warm")
 def test_killed_while_replacing_a_kernel_the_next_run_is_right(tmp_path):
-    """The same where an older kernel of that name stands there, its .info of another request."""
+    """The directory already holds a kernel of that name, whose ``.info`` is of another request."""
     first = tmp_path / "first"
     first.mkdir()
     assert in_child(first, Fs()) == 0

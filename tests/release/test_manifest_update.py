@@ -1,4 +1,4 @@
-"""Checks that update the same golden manifest at once: no update is lost."""
+"""Checks that update one golden manifest at the same time lose no update."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_update_waits_for_another_and_keeps_what_it_wrote(
     def second() -> None:
         monkeypatch.setattr(fcntl, "flock", lambda *given: (has_come.set(), lock(*given)))
         update_manifest(path, NOW, model={"te_add": OTHER})
-        has_come.set()  # even if nothing was locked
+        has_come.set()  # set it even if the update locked nothing
 
     write, threads = module.write_manifest, []
 

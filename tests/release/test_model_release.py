@@ -1,4 +1,4 @@
-"""The release gate on a model: the shipped example, its wrong variants, and commands that fail."""
+"""The release gate on a model: the shipped example, wrong variants of it, and failing commands."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def _prepare(directory: Path, *variants: str) -> None:
 def _gate(warm: WarmPytest, directory: Path, *words: str) -> Judged:
     """Run the gate in a directory without a pytest configuration."""
     output, report = directory / "stdout", directory / "report.json"
-    given = ("-p", "no:cacheprovider", *words, f"--ascend-report={report}")
-    code = warm.run(given, directory, output, directory / "stderr", _PATIENCE)
+    options = ("-p", "no:cacheprovider", *words, f"--ascend-report={report}")
+    code = warm.run(options, directory, output, directory / "stderr", _PATIENCE)
     document = json.loads(report.read_text()) if report.exists() else {}
     return Judged(code, output.read_text(), document)
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with filled caches of its cards."""
+    """The example, with the caches of its cards already filled."""
     directory = tmp_path_factory.mktemp("example") / "bert"
     shutil.copytree(EXAMPLE, directory)
     (directory / "pytest.ini").touch()
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(prepared: Path, pytester: pytest.Pytester) -> Path:
-    """A copy of the prepared example as it is shipped."""
+    """A copy of the prepared example, without changes."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     for name in ("cards", *(each.name for each in EXAMPLE.iterdir())):
         pytester.run("cp", "-rp", str(prepared / name), str(pytester.path / name))
@@ -85,7 +85,7 @@ def example(prepared: Path, pytester: pytest.Pytester) -> Path:
 
 @pytest.fixture(scope="module")
 def variants(prepared: Path, warm_pytest: WarmPytest) -> list[str]:
-    """Writes the approved manifest and every wrong variant; their names."""
+    """Write the approved manifest and every wrong variant. Returns the names of the variants."""
     rules = ("--ascend-rule=release/model-manifest", "--ascend-rule=release/manifest")
     _gate(warm_pytest, prepared, *_releases(), "--ascend-manifest-update", *rules)
     assert len(json.loads((prepared / "kernels.json").read_text())["model"]) == 19
@@ -99,9 +99,9 @@ def _releases(*variants: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def judged(prepared: Path, variants: list[str], warm_pytest: WarmPytest) -> Judged:
-    """The example judged by every rule, and each variant by the rules that it breaks.
+    """A run that judges the example by every rule, and each variant by the rules that it breaks.
 
-    One run judges them all, so that releases share their conversions.
+    All are in one run, so that the releases share their conversions.
     """
     collected = _gate(
         warm_pytest, prepared, *_releases(*variants), "-q", "--collect-only", "--color=no"
@@ -124,8 +124,8 @@ def _functions() -> dict[str, str]:
         path.read_text(encoding="utf-8")
         for path in (ROOT / "pytest_ascendcache/conformance/release").glob("test_*.py")
     )
-    found = (re.findall(r'@rule\("([^"]+)"\)\ndef (\w+)', text) for text in texts)
-    return {name: rule for each in found for rule, name in each}
+    pairs = (re.findall(r'@rule\("([^"]+)"\)\ndef (\w+)', text) for text in texts)
+    return {name: rule for each in pairs for rule, name in each}
 
 
 def test_each_rule_of_the_gate_has_a_wrong_variant() -> None:
@@ -149,9 +149,9 @@ def test_the_example_passes(judged: Judged) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_wrong_variant_fails_by_the_rules_that_say_so(judged: Judged, name: str) -> None:
-    rules, found = load_rules(), judged.verdicts(name)
-    assert set(found) == set(VARIANTS[name].rules)
-    for rule, verdicts in found.items():
+    rules, by_rule = load_rules(), judged.verdicts(name)
+    assert set(by_rule) == set(VARIANTS[name].rules)
+    for rule, verdicts in by_rule.items():
         wrong = "fail" if rules[rule].level.value == "must" else "warn"
         assert ("undecided" if name == UNDECIDED else wrong) in verdicts, rule
 
@@ -225,11 +225,11 @@ def test_a_wrong_variant_breaks_no_other_rule(
     prepared: Path, variants: list[str], warm_pytest: WarmPytest
 ) -> None:
     rules = [f"--ascend-rule={each}" for each in sorted(GATE)]
-    whole = _gate(warm_pytest, prepared, *_releases(*variants), *rules)
+    judgement = _gate(warm_pytest, prepared, *_releases(*variants), *rules)
     for name in (each for each in variants if each != UNDECIDED):
-        # Other rules may be undecided: the command may be refused, or a manifest of other options.
-        found = whole.verdicts(name)
-        broken = {rule for rule, each in found.items() if each & {"fail", "warn"}}
+        # Other rules may be undecided, for example if atc refuses the command.
+        verdicts = judgement.verdicts(name)
+        broken = {rule for rule, each in verdicts.items() if each & {"fail", "warn"}}
         assert broken == set(VARIANTS[name].rules), name
 
 
@@ -248,7 +248,7 @@ def test_init_writes_a_release_whose_command_judges_it(
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
     words = shlex.split(written.stdout.splitlines()[-1])
     assert words[-1] == "--ascend-release=release.toml"
-    # A nightly test runs every check. Here are a model from a cache, and outputs of a fresh one.
+    # A nightly test runs every check. This one runs two: on a cached model, and on outputs.
     result = _gate(warm_pytest, example, *words[words.index("pytest") + 1 :], "-k", _CORE)
     assert result.code == 0, result.output
     verdicts = result.verdicts("model")
@@ -314,9 +314,9 @@ def _failing(example: Path, wrong: dict[str, str]) -> list[str]:
     program.chmod(0o755)
     text = (example / "release.toml").read_text().replace('"reference"', '"./atc"')
     for name, code in wrong.items():
-        given = text.replace('"bert-small"', f'"{name}"').replace("model.onnx", f"{name}.onnx")
+        changed = text.replace('"bert-small"', f'"{name}"').replace("model.onnx", f"{name}.onnx")
         shutil.copy(example / "model.onnx", example / f"{name}.onnx")
-        wrong_text = f"{given}\n[environment]\nWRONG = {json.dumps(code)}\n"
+        wrong_text = f"{changed}\n[environment]\nWRONG = {json.dumps(code)}\n"
         (example / f"{name}.toml").write_text(wrong_text)
     return [f"--ascend-release={name}.toml" for name in wrong]
 

@@ -1,4 +1,4 @@
-"""The release gate as its users meet it: another pytest, and ascendcache-release-init."""
+"""The release gate in another pytest process, and the command ascendcache-release-init."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INIT = Path(sys.executable).with_name("ascendcache-release-init")
 
 @dataclass(frozen=True)
 class Gate:
-    """The example release in a directory of its own, and runs of pytest that judge it."""
+    """Runs pytest on the example release in its own directory."""
 
     pytester: pytest.Pytester
     file: Path
@@ -300,7 +300,7 @@ def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
     before = _files(gate.file.parent / "cache")
     verdicts = gate.verdicts()
     assert verdicts["audit/digests"] == "fail"
-    assert verdicts["release/cached-is-fresh"] == "pass"  # this toolchain does not serve it
+    assert verdicts["release/cached-is-fresh"] == "pass"  # this toolchain does not reuse the entry
     assert _files(gate.file.parent / "cache") == before
 
 

@@ -1,4 +1,4 @@
-"""Release files, command lines, precision files and manifests: what is read, what is refused."""
+"""Release files, command lines, precision files and manifests: reading and refusing them."""
 
 from __future__ import annotations
 
@@ -239,9 +239,9 @@ def test_debug_switches(
     ],
 )
 def test_what_contradicts(options: dict[str, str], environment: dict[str, str], text: str) -> None:
-    found = story(contradictions(_release(options, environment)))
-    assert text in found
-    assert bool(found) is bool(text)
+    problems = story(contradictions(_release(options, environment)))
+    assert text in problems
+    assert bool(problems) is bool(text)
 
 
 def test_an_edition_without_the_variable_does_not_compare_it() -> None:
@@ -278,9 +278,9 @@ def test_ini_files_beside_the_environment(
             )
     path = tmp_path / "release.toml"
     release = Release(path, "r", "A", {}, environment, caches=(below.parent,))
-    found = story(contradictions(release))
-    assert message in found
-    assert bool(found) is bool(message)
+    problems = story(contradictions(release))
+    assert message in problems
+    assert bool(problems) is bool(message)
 
 
 TABLES = ImplModeTables.read(
@@ -318,9 +318,9 @@ TABLES = ImplModeTables.read(
 )
 def test_lines_of_a_precision_file(text: str, message: str) -> None:
     release = Release(Path("/r/release.toml"), "r", "A", {}, operators=(EXP, SQRT))
-    found = story(precision_file_problems(text, release, TABLES))
-    assert message in found
-    assert bool(found) is bool(message)
+    problems = story(precision_file_problems(text, release, TABLES))
+    assert message in problems
+    assert bool(problems) is bool(message)
 
 
 _ONNX = b"\x12\x0bSoftmaxProb\x1a\x12layer0/att/Softmax\x22\x07Softmax"

@@ -1,4 +1,4 @@
-"""Conversions that an interrupted run finished are reused if they are whole and still valid."""
+"""A run reuses conversions that an interrupted run finished if they are complete and valid."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
 EXAMPLE = Path(__file__).parents[2] / "fixtures/release"
 KEY = {"options": {"model": "model.onnx"}}
 
-# Records each conversion as it begins. The third, into the warm cache, leaves half a model and a
-# damaged cache, and ends the run.
+# The script records each conversion as it begins. The third one uses the warm cache. It leaves
+# half a model and a damaged cache, and ends the run.
 _INTERRUPTED = """
 import os, pathlib, signal
 from pytest_ascendcache.toolchains.atc import AtcToolchain

@@ -24,8 +24,8 @@ def release(tmp_path: Path, **options: str) -> Release:
     onnx.save(
         helper.make_model(graph, opset_imports=opsets, ir_version=8), str(tmp_path / "m.onnx")
     )
-    given = {"model": "m.onnx", "framework": "5", **options}
-    return Release(tmp_path / "release.toml", "m", "Ascend910B1", given)
+    options_given = {"model": "m.onnx", "framework": "5", **options}
+    return Release(tmp_path / "release.toml", "m", "Ascend910B1", options_given)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_what_indexes_a_table_is_made_to_take_its_first_and_last_row(tmp_path, a
 @pytest.mark.parametrize(
     ("operation", "inputs", "dims", "axis"),
     [
-        ("Gather", ["small", "ids"], [2, 7], 0),  # of two tables the shorter
-        ("Gather", ["x", "ids"], [3, 7], 0),  # no table of the model
+        ("Gather", ["small", "ids"], [2, 7], 0),  # the shorter of the two tables
+        ("Gather", ["x", "ids"], [3, 7], 0),  # the table is no weight of the model
         ("Gather", ["small", "ids"], [0, 7], 0),
         ("Gather", ["small", "ids"], [3, 7], 5),
-        ("Cast", ["ids"], [3, 7], 0),  # who knows where that goes
+        ("Cast", ["ids"], [3, 7], 0),  # it is not known where the result goes
     ],
 )
 def test_what_may_index_something_else_is_made_of_zeros_and_ones(
@@ -106,6 +106,6 @@ def test_a_model_of_another_framework_cannot_be_run(tmp_path) -> None:
 def test_samples_that_cannot_be_read(tmp_path, data) -> None:
     path = tmp_path / "samples.npz"
     path.write_bytes(data)
-    given = Release(tmp_path / "release.toml", "m", "Ascend910B1", {}, inputs=path)
+    broken = Release(tmp_path / "release.toml", "m", "Ascend910B1", {}, inputs=path)
     with pytest.raises(SamplesError, match="cannot be read"):
-        sample_inputs(given)
+        sample_inputs(broken)

@@ -1,4 +1,4 @@
-"""The badge of a report."""
+"""The badge made from a report."""
 
 from __future__ import annotations
 

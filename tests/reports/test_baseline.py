@@ -1,4 +1,4 @@
-"""``--ascend-baseline``: what is new or fixed since an earlier report."""
+"""``--ascend-baseline``: faults that are new or fixed since an earlier report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFECT = "--ascend-defect=default-is-enable"
 
 @pytest.fixture(scope="module")
 def broken_then(warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of a run with a broken rule."""
+    """The report of a run with a broken rule, as text."""
     place = tmp_path_factory.mktemp("then")
     always = ("-p", "no:cacheprovider", f"--basetemp={place}/base", f"--rootdir={place}")
     words = (*always, "--ascend-cache", RULE, DEFECT, "--ascend-report=then.json")
@@ -117,8 +117,8 @@ def test_only_the_same_fault_is_as_before(
     then = record("a", verdict=verdict, observed=observed)
     baseline = _baseline(tmp_path / "then.json", then)
     same, other = (Fault(then.rule, check, {}, "") for check in "ab")
-    found = baseline.deviation(same, Verdict.FAIL, "reused, entry kept")
-    assert (found is not None) == known
+    deviation = baseline.deviation(same, Verdict.FAIL, "reused, entry kept")
+    assert (deviation is not None) == known
     assert baseline.deviation(other, Verdict.FAIL, "reused, entry kept") is None
 
 
@@ -134,11 +134,11 @@ def test_only_the_same_fault_is_as_before(
 def test_another_fault_of_the_same_check_is_new(
     tmp_path: Path, message: str, harm: Harm | None, known: bool
 ) -> None:
-    said = "killed before rename of te_add_0123456789ab.o: it ended with 1"
-    then = replace(record("a", verdict=Verdict.FAIL, message=said), harm="lost-work")
+    message_then = "killed before rename of te_add_0123456789ab.o: it ended with 1"
+    then = replace(record("a", verdict=Verdict.FAIL, message=message_then), harm="lost-work")
     baseline = _baseline(tmp_path / "then.json", then)
-    found = baseline.deviation(Fault(then.rule, "a", {}, message, harm), Verdict.FAIL, "")
-    assert (found is not None) is known
+    deviation = baseline.deviation(Fault(then.rule, "a", {}, message, harm), Verdict.FAIL, "")
+    assert (deviation is not None) is known
 
 
 def test_what_a_list_knew_then_is_broken_beneath(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         ("no", "is not JSON; name a file that --ascend-report wrote."),
         ('{"schema": 9}', "is a report of schema 9, and this version reads schema 2;*"),
@@ -180,13 +180,13 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
     ],
 )
 def test_a_bad_baseline_is_refused_in_one_sentence(
-    pytester: pytest.Pytester, content: str | None, said: str
+    pytester: pytest.Pytester, content: str | None, phrase: str
 ) -> None:
     if content is not None:
         (pytester.path / "then.json").write_text(content, encoding="utf-8")
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {phrase}"])
 
 
 def test_a_verdict_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:

@@ -1,4 +1,4 @@
-"""Causes of broken checks: which checks share one, which comes first, and its sentence."""
+"""Causes of broken checks: which checks share a cause, the order of causes, and their sentences."""
 
 from __future__ import annotations
 
@@ -40,8 +40,13 @@ def _broken(
 
 
 def _cell(number: int, rule: str = COMBINED, **factors: str) -> dict[str, Any]:
-    whole = {"cache_mode": "enable", "debug_list": "not-given", "limits": "default", **factors}
-    return _broken(f"test_c.py::test_cell[{number}]", rule, factors=whole, **PAIR)
+    all_factors = {
+        "cache_mode": "enable",
+        "debug_list": "not-given",
+        "limits": "default",
+        **factors,
+    }
+    return _broken(f"test_c.py::test_cell[{number}]", rule, factors=all_factors, **PAIR)
 
 
 DEBUG = "--op_compiler_cache_mode=enable --op_debug_config=/box/debug.cfg"
@@ -97,12 +102,12 @@ def test_other_options_other_harm_or_another_verdict_are_causes_of_their_own() -
     crash = _broken("test_f.py::test_crash", HEALS, "it crashed in the reader", "crash")
     words = _broken("test_f.py::test_words", HEALS, "the message is wrong", "misleading")
     open_ = _broken("test_f.py::test_open", HEALS, "nothing tells", verdict=Verdict.UNDECIDED)
-    found = causes([plain, words, crash, _unlisted(1), open_])
-    assert sorted(map(tuple, _rules(found))) == sorted(
+    result = causes([plain, words, crash, _unlisted(1), open_])
+    assert sorted(map(tuple, _rules(result))) == sorted(
         [(UNLISTED,), (HEALS,), (HEALS,), (HEALS,), ("cache-mode/enable-reuses",)]
     )
-    assert [each.harm for each in found][:2] == ["crash", "misleading"]
-    assert found[-1].verdict == "undecided"
+    assert [each.harm for each in result][:2] == ["crash", "misleading"]
+    assert result[-1].verdict == "undecided"
 
 
 def test_what_one_rule_says_with_the_same_options_is_one_cause() -> None:
@@ -130,7 +135,7 @@ LIMITED = f"{PLAIN} ASCEND_MAX_OP_CACHE_SIZE=1"
 
 
 def test_a_rule_explains_those_that_rest_on_it() -> None:
-    """Both checks find one misplaced file: it is missing where it belongs, so nothing reads it."""
+    """Both checks find the same misplaced file: it is not where it belongs, so nothing reads it."""
     place = _broken("test_a.py::test_place", "aging/creates-ini", "no ini is there", "misplaced")
     hand = _broken("test_a.py::test_hand", "aging/ini-for-all-users", "it is not read", "lost-work")
     (cause,) = causes([hand, place])
@@ -163,7 +168,7 @@ def test_the_same_harm_with_the_same_options_is_one_cause() -> None:
 
 
 def test_harm_of_a_combination_is_no_harm_of_the_options_that_explain_it() -> None:
-    """A damaged entry and a debug list in one run: the entry is what makes it unusable."""
+    """In a run with a damaged entry and a debug list, the entry makes the cache unusable."""
     cells = [_cell(number, debug_list="others") for number in range(4)]
     damaged = {**_cell(9, HEALS, debug_list="others"), "harm": "unusable"}
     heals = _broken("test_h.py::test_heals", HEALS, "it stays damaged", "unusable")
@@ -171,8 +176,8 @@ def test_harm_of_a_combination_is_no_harm_of_the_options_that_explain_it() -> No
     plain = {"cache_mode": "enable", "debug_list": "not-given", "limits": "default"}
     fine = record("test_c.py::test_fine", COMBINED, factors=plain).as_dict()
     lost = [{**each, "harm": "lost-work"} for each in cells]
-    found = causes([*lost, damaged, heals, listed, fine])
-    assert [(each.harm, dict(each.rules)) for each in found] == [
+    result = causes([*lost, damaged, heals, listed, fine])
+    assert [(each.harm, dict(each.rules)) for each in result] == [
         ("unusable", {HEALS: 2}),
         ("lost-work", {UNLISTED: 1, COMBINED: 4}),
     ]

@@ -170,7 +170,7 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "phrase"),
     [
         ([], "the following arguments are required: REPORT.json"),
         (["good.json"], "good.json alone cannot be compared; name two reports or more."),
@@ -183,11 +183,13 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(reports: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    reports: Path, arguments: list[str], phrase: str
+) -> None:
     (reports / "text.json").write_text("text", encoding="utf-8")
     ended = _compare(reports, *arguments)
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert phrase in ended.stderr
     assert ended.stdout == ""
     assert not (reports / "no").exists()
 

@@ -35,29 +35,29 @@ def test_a_run_writes_a_page_with_all_verdicts_and_rules(pytester: pytest.Pytest
     assert rule.title_en in shown.text
     assert rule.title_zh in shown.text
     stories = shown.data["stories"].values()
-    told = next(each for each in stories if each["observed"] == "compiled, entry stored")
-    assert (told["observed"], told["expected"]) == (
+    story = next(each for each in stories if each["observed"] == "compiled, entry stored")
+    assert (story["observed"], story["expected"]) == (
         "compiled, entry stored",
         "compiled, entry absent",
     )
-    assert "pytest --ascend-cache --ascend-defect=default-is-enable --pyargs" in told["repeat"]
-    assert "expected: compiled, entry absent" in told["message"]
-    assert told["steps"][-1]["command"].startswith("cd $SANDBOX/")
-    assert " added" in told["steps"][-1]["changes"][0]
+    assert "pytest --ascend-cache --ascend-defect=default-is-enable --pyargs" in story["repeat"]
+    assert "expected: compiled, entry absent" in story["message"]
+    assert story["steps"][-1]["command"].startswith("cd $SANDBOX/")
+    assert " added" in story["steps"][-1]["changes"][0]
 
 
 def test_nothing_is_fetched_from_anywhere() -> None:
     shown = Page(html_report(report(failing())))
     assert [tag for tag, attributes in shown.elements if {"src", "srcset"} & set(attributes)] == []
-    # Only readers follow links; all of them lead to public documents.
+    # Only readers follow these links, which all lead to public documents.
     public = {rule.source.address for rule in load_rules().values()}
     assert all(each["href"] in ("#rules", *public) for each in shown.having("href"))
     policy = next(each["content"] for each in shown.having("http-equiv"))
     assert policy is not None
     assert policy.startswith("default-src 'none'")
     text = html_report(report(failing()))
-    found = set(re.findall(r"https?://[^\s\"<]+", text)) - {"http://www.w3.org/2000/svg"}
-    assert found <= public
+    links = set(re.findall(r"https?://[^\s\"<]+", text)) - {"http://www.w3.org/2000/svg"}
+    assert links <= public
 
 
 def test_what_a_toolchain_says_stays_text() -> None:
@@ -82,11 +82,11 @@ def test_names_of_files_that_are_no_text_can_be_reported(tmp_path: Path) -> None
 
 
 def test_every_check_and_cell_can_be_unpacked_again() -> None:
-    whole = matrix_report(60)
-    data = Page(html_report(whole)).data
+    document = matrix_report(60)
+    data = Page(html_report(document)).data
     factors = [name for name, _ in data["factors"]]
     columns = data["checks"]
-    for number, check in enumerate(whole["checks"]):
+    for number, check in enumerate(document["checks"]):
         words = "+".join(data["words"][each] for each in columns["words"][number])
         assert f"{data['tests'][columns['test'][number]]}[{words}]" == check["check"]
         assert data["rules"][columns["rule"][number]]["id"] == check["rule"]
@@ -104,10 +104,10 @@ def test_ten_thousand_cells_stay_below_a_megabyte() -> None:
 
 
 def test_what_an_audit_found_is_told_file_by_file() -> None:
-    found = {"rule": "audit/digests", "path": "a.o", "bytes": 3, "detail": "sha256 is another"}
-    broken = record("a", "audit/digests", Verdict.FAIL, "1 fault", findings=[found], notes=["n"])
+    finding = {"rule": "audit/digests", "path": "a.o", "bytes": 3, "detail": "sha256 is another"}
+    broken = record("a", "audit/digests", Verdict.FAIL, "1 fault", findings=[finding], notes=["n"])
     data = Page(html_report(report(broken))).data
-    assert data["stories"]["0"]["findings"] == [found]
+    assert data["stories"]["0"]["findings"] == [finding]
     assert data["notes"] == {"0": [["n"]]}
 
 
@@ -127,7 +127,7 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "phrase"),
     [
         ("{", "is not JSON; name a file that --ascend-report wrote"),
         ("[]", "is not a report, and this version reads schema 2"),
@@ -136,7 +136,7 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, phrase: str) -> None:
     source = tmp_path / "report.json"
     if content is not None:
         source.write_text(content, encoding="utf-8")
@@ -145,21 +145,21 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, said:
         [*command, source, tmp_path / "page.html"], capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert phrase in ended.stderr
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("option", ["--ascend-html", "--ascend-report"])
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "phrase"),
     [("none/x", "does not exist"), (".", "is a directory")],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_run(
-    pytester: pytest.Pytester, option: str, name: str, said: str
+    pytester: pytest.Pytester, option: str, name: str, phrase: str
 ) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", f"{option}={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{option}=*{said}*"])
+    result.stderr.fnmatch_lines([f"*{option}=*{phrase}*"])
 
 
 def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
@@ -195,7 +195,7 @@ def test_a_directory_that_goes_away_during_the_run_costs_the_page_alone(
 
 
 def _in_browser(place: Path, script: str) -> str:
-    """The page's DOM in a browser after ``script``, which runs as part of the page."""
+    """Return the page's DOM in a browser after ``script`` has run as part of the page."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     text = place.read_text(encoding="utf-8")
@@ -220,7 +220,7 @@ def test_the_page_lives_in_a_browser(tmp_path: Path) -> None:
     accuracy |= {"mean_ulp": 0.1, "inputs": 9}
     other = record("test_a.py::test_b", "cache-mode/enable-stores", accuracy=[accuracy])
     place.write_text(html_report(report(failing(), other)), encoding="utf-8")
-    seen = Page(
+    shown = Page(
         _in_browser(
             place,
             """
@@ -250,7 +250,7 @@ def test_the_page_lives_in_a_browser(tmp_path: Path) -> None:
             """,
         )
     )
-    facts = json.loads(seen.having("data-facts")[0]["data-facts"] or "")
+    facts = json.loads(shown.having("data-facts")[0]["data-facts"] or "")
     assert facts["moved"]
     assert facts["lang"] == "zh-Hans"
     assert facts["theme"] in ("dark", "light")
@@ -266,9 +266,9 @@ def test_the_page_lives_in_a_browser(tmp_path: Path) -> None:
 
 def test_combinations_are_counted_in_a_browser(tmp_path: Path) -> None:
     place = tmp_path / "page.html"
-    whole = matrix_report(700)
-    place.write_text(html_report(whole), encoding="utf-8")
-    seen = Page(
+    document = matrix_report(700)
+    place.write_text(html_report(document), encoding="utf-8")
+    shown = Page(
         _in_browser(
             place,
             """
@@ -285,9 +285,11 @@ def test_combinations_are_counted_in_a_browser(tmp_path: Path) -> None:
             """,
         )
     )
-    facts = json.loads(seen.having("data-facts")[0]["data-facts"] or "")
+    facts = json.loads(shown.having("data-facts")[0]["data-facts"] or "")
     assert facts["whole"] == [14, 700]
-    first = whole["checks"][0]["evidence"]["factors"]["factor_0"]
-    alike = [each for each in whole["checks"] if each["evidence"]["factors"]["factor_0"] == first]
+    first = document["checks"][0]["evidence"]["factors"]["factor_0"]
+    alike = [
+        each for each in document["checks"] if each["evidence"]["factors"]["factor_0"] == first
+    ]
     assert facts["part"] == [sum(each["verdict"] == "fail" for each in alike), len(alike)]
     assert facts["items"] > 0

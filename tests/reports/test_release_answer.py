@@ -1,4 +1,4 @@
-"""The answer of the release gate: one sentence for the person who decides."""
+"""The release gate's answer: one sentence for the person who decides about the release."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_the_answer_is_one_sentence(verdicts: list[Verdict], said: str) -> None:
 
 
 def test_nothing_compiled_is_said() -> None:
-    said = "nothing was compiled, so only settings and files were looked at."
-    assert _answer(Verdict.PASS, compiles=0).endswith(said)
-    assert _answer(Verdict.PASS, compiler="").endswith(said)
+    sentence = "nothing was compiled, so only settings and files were looked at."
+    assert _answer(Verdict.PASS, compiles=0).endswith(sentence)
+    assert _answer(Verdict.PASS, compiler="").endswith(sentence)
 
 
 def test_only_its_own_checks_and_its_caches_count() -> None:

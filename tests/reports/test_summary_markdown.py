@@ -1,4 +1,4 @@
-"""What GitHub shows of a run, and what JUnit shows of a check."""
+"""The summary and annotations of a run on GitHub, and the JUnit record of a check."""
 
 from __future__ import annotations
 
@@ -80,10 +80,11 @@ def test_one_annotation_a_cause(run: pytest.Pytester, monkeypatch: pytest.Monkey
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = _run(run, DEFECT)
     lines = [line for line in result.outlines if line.startswith("::")]
-    (line,) = lines  # an entry is served, and one is stored: both lose work
+    # The run wrongly reuses an entry and stores another. Both are lost work and share a cause.
+    (line,) = lines
     assert line.startswith(f"::error title=fail%3A {RULE} (lost work)::")
     assert "reused, entry kept; expected: compiled, entry kept (3 checks in" in line
-    assert "%0A" in line  # the command that repeats it
+    assert "%0A" in line  # a line break before the command that repeats the check
     assert "--ascend-defect=default-is-enable" in line
 
 
@@ -98,19 +99,19 @@ def test_other_ci_systems_are_told_nothing(
 def test_commands_and_markup_cannot_be_smuggled_in() -> None:
     nasty = "::error::y <b>`bold`</b> | 100%\n::error::z"
     broken = record(verdict=Verdict.FAIL, message=nasty)
-    found = report(broken, toolchain={"name": nasty, "version": "1"})
-    (command,) = workflow_commands(found)
+    document = report(broken, toolchain={"name": nasty, "version": "1"})
+    (command,) = workflow_commands(document)
     assert "\n" not in command
     assert "100%25" in command
-    text = summary(found)
+    text = summary(document)
     assert "<b>`" not in text.splitlines()[0]
     assert not any(line.lstrip().startswith("::") for line in text.splitlines())
     assert "<b>`bold" not in text
 
 
 def test_a_warning_is_a_warning_and_what_passes_is_not_told() -> None:
-    found = report(record(verdict=Verdict.WARN, message="m"), record(rule=RULE))
-    (command,) = workflow_commands(found)
+    document = report(record(verdict=Verdict.WARN, message="m"), record(rule=RULE))
+    (command,) = workflow_commands(document)
     assert command.startswith("::warning title=warn%3A cache-mode/enable-reuses::")
 
 

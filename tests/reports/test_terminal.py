@@ -14,7 +14,7 @@ from pytest_ascendcache.words.layout import columns
 from tests.sample_reports import record, report
 
 OTHERS = 4
-"""Lines below or above the answer: pytest's own, what was judged (two), and the prompt."""
+"""Lines above or below the answer: one of pytest, two on what was judged, and the prompt."""
 RULES = [
     "cache-mode/enable-stores",
     "cache-mode/enable-reuses",

@@ -11,7 +11,7 @@ _OPP = Path(pytest_ascendcache.__file__).parent / "reference/opp"
 
 
 def install_atc(toolkit: Path, *socs: str, server: Path | None = None) -> Path:
-    """Lay out a toolkit around the stand-in ``atc`` for these chips; returns its program.
+    """Lay out a toolkit around the stand-in ``atc`` for these chips. Returns its program.
 
     ``server`` is the socket of a warm process (``warm_atc.py``) that runs it.
     """

@@ -1,9 +1,9 @@
-"""A stand-in for a real atc: the reference with the manners of an installed toolkit.
+"""A stand-in for an installed atc: the reference with the interface of an installed toolkit.
 
 It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs to
 ``ASCEND_PROCESS_LOG_PATH``, and finds its operator package next to itself. The variable ``STANDIN``
-adds bad manners, separated by blanks: ``noisy`` (megabytes of output), ``lasts:SECONDS`` (runs at
-least so long), ``crash``, ``hang``, ``endless``. With ``@TEXT`` a manner applies only to command
+adds bad behaviour, separated by blanks: ``noisy`` (megabytes of output), ``lasts:SECONDS`` (runs at
+least so long), ``crash``, ``hang``, ``endless``. With ``@TEXT`` a behaviour applies only to command
 lines with that text. ``STANDIN_DEFECT`` is a seeded defect of the reference.
 """
 

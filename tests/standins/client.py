@@ -1,7 +1,7 @@
-"""The stand-in atc as a command: asks a warm process, or becomes the stand-in itself.
+"""The command of the stand-in atc: sends a request to a warm process, or runs the stand-in itself.
 
-``python -I -S client.py SOCKET PYTHON ATC ARGUMENTS...``. It becomes the stand-in for bad manners
-and when it is traced: signals and tracers must reach the process that compiles.
+``python -I -S client.py SOCKET PYTHON ATC ARGUMENTS...``. It runs the stand-in itself if it is to
+misbehave or is traced, because signals and tracers must reach the process that compiles.
 """
 
 import contextlib

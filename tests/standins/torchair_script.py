@@ -20,7 +20,7 @@ environ = dict(os.environ)
 arguments = [str(network), str(network), "--mode", "reduce-overhead"]
 if defect != "off":
     arguments.append("--static-shape-kernel")
-if defect == "alone":  # each card alone, despite LOCAL_WORLD_SIZE
+if defect == "alone":  # each card works alone, despite LOCAL_WORLD_SIZE
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         environ.pop(name, None)
 if defect == "deaf":
@@ -31,7 +31,7 @@ with turns.open("a") as file:
     file.write("begin\n")
 before = set(Path(environ.get("ASCEND_OPP_PATH", "/")).glob("static_kernel/ai_core/*"))
 earlier = sorted(here.glob("aclnn_static_shape_kernel_outputs/*/*.run"))
-if defect in ("hoards", "trusts"):  # installs the packages of an earlier run again
+if defect in ("hoards", "trusts"):  # installs an earlier run's packages again
     if defect == "trusts" and earlier:
         arguments.remove("--static-shape-kernel")
     for each in earlier:
@@ -60,7 +60,7 @@ elif defect == "odd-package":
 elif defect == "installed":
     for each in trees.rglob("*.run"):
         subprocess.run([str(each)], check=False)
-elif defect == "private":  # installs into another place, as for CANN 9.1
+elif defect == "private":  # installs into another directory, as for CANN 9.1
     own = here / "static_kernel_install/1"
     own.mkdir(parents=True)
     for each in trees.rglob("*.run"):

@@ -1,4 +1,4 @@
-"""Stress without a toolchain: schedules, histories, the checker and shrinking."""
+"""Stress runs without a toolchain: schedules, histories, the checker, and shrinking."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def record(
     cache: str = "shared",
     later: Later | None = None,
 ) -> RoundRecord:
-    """A round in which all compiles end alike."""
+    """Return a round in which all compiles end in the same way."""
     again = compiles[0] if later else None
     harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
     return RoundRecord(
@@ -81,7 +81,7 @@ def record(
 
 
 def kinds(*records: RoundRecord, header: Header = HEADER) -> list[Kind]:
-    """The violations that the checker finds in a history."""
+    """Return the kinds of violations that the checker finds in a history."""
     return [each.kind for each in violations(History(header, records))]
 
 
@@ -107,7 +107,7 @@ def worked(
     ends: Sequence[Ended] | None = None,
     rebuilt: Rebuilt | None = None,
 ) -> RoundRecord:
-    """A round of jobs, which succeed unless ``ends`` says otherwise."""
+    """Return a round of jobs, which succeed unless ``ends`` gives other results."""
     known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
     well = [
         Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
@@ -365,7 +365,7 @@ def test_the_population_does_not_depend_on_its_size() -> None:
 
 
 def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> History:
-    """Write a history. Returns it as the writer keeps it."""
+    """Write a history to ``path``. Returns it as the writer keeps it."""
     with HistoryWriter(path, header) as writer:
         for line in History(header, records).lines():
             writer.write(line)
@@ -392,10 +392,10 @@ def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
         worked(1, RUN, rebuilt=Rebuilt(1, 0, "b", ("x",))),
     )
     path = tmp_path / "h.jsonl"
-    told = "\n".join(tell(written(path, *records, header=JOBS)))
+    lines = "\n".join(tell(written(path, *records, header=JOBS)))
     assert read_history(path) == History(JOBS, records)
-    assert "rank 0: install the package of net_0 -> exit status 0" in told
-    assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in told
+    assert "rank 0: install the package of net_0 -> exit status 0" in lines
+    assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in lines
     path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
     with pytest.raises(HistoryError, match="there is no network 7"):
         read_history(path)
@@ -453,16 +453,16 @@ def test_what_is_no_history_is_refused(tmp_path: Path, content: bytes | None) ->
 
 
 def test_a_history_is_told_step_by_step() -> None:
-    told = "\n".join(tell(History(HEADER, (record(compiles=TWO, disturbed=[HALF]),))))
-    assert "valid entry 0 of shared is damaged: object-empty" in told
-    assert "rank 1: force add_0 (plain) in shared -> exit status 0 at the same time" in told
+    lines = "\n".join(tell(History(HEADER, (record(compiles=TWO, disturbed=[HALF]),))))
+    assert "valid entry 0 of shared is damaged: object-empty" in lines
+    assert "rank 1: force add_0 (plain) in shared -> exit status 0 at the same time" in lines
 
 
 # --- shrinking ---------------------------------------------------------------------------------
 
 
 def test_the_shortest_failing_history_is_found() -> None:
-    """It fails if rank 1 forces exp_1 and rank 0 compiles add_0 in some later round."""
+    """A history fails if rank 1 forces exp_1 and rank 0 compiles add_0 in a later round."""
     schedule = Schedule(5, 2, 2, frozenset({Action.KILL}))
     rounds = list(islice(schedule.rounds(), 60))
     executions = 0

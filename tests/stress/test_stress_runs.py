@@ -1,4 +1,4 @@
-"""Stress on the reference, as users run it."""
+"""Stress runs on the reference, started like a user's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
 SMALL = ("--ascend-ranks=2", "--ascend-stress-operators=2")
-"""Makes steps cheap: shortening a history takes hundreds of them."""
+"""Options that make steps cheap, because shortening a history takes hundreds of steps."""
 
 
 def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytester) -> None:
@@ -50,7 +50,7 @@ def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytest
     assert [each.round for each in replayed.rounds] == [each.round for each in history.rounds]
 
 
-@pytest.mark.nightly  # by day ci/qualify has defects, and test_stress.py shortens histories
+@pytest.mark.nightly  # by day, ci/qualify tries defects and test_stress.py shortens histories
 def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         *RANDOM,
@@ -77,7 +77,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     shortest = read_history(pytester.path / "h.shortest.jsonl")
     assert violations(shortest)
     assert shortest.steps < history.steps
-    # How far it gets in its time depends on the machine.
+    # How far the run gets in its time depends on the machine.
     assert len(shortest.rounds) <= 3 or "no time for more" in result.stdout.str()
     again = pytester.runpytest_subprocess(
         *RANDOM,
@@ -98,11 +98,11 @@ ON_NODES = (
     "defect", ["", pytest.param("a-taken-name-is-noted-as-broken", marks=pytest.mark.nightly)]
 )
 def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str) -> None:
-    """A rank looks up names too early and is killed. A rank on another node creates them."""
+    """A rank that looked up names too early is killed. A rank on another node creates the names."""
     operators = tuple(each.name for each in population(2))
     header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock")
     plain = [Compile(rank, (0,), CacheMode.ENABLE) for rank in (0, 1)]
-    early = replace(plain[1], fault=Fault(Action.KILL, 13))  # writes its object
+    early = replace(plain[1], fault=Fault(Action.KILL, 13))  # at the write of its object
     with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
         for number, one in enumerate((early, plain[0], plain[1], plain[1])):
             writer.write(Round(number, (), (one,), plain[0] if number == 3 else None))
@@ -124,7 +124,7 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
     "defect", [pytest.param("", marks=pytest.mark.nightly), "list-rests-on-its-lock"]
 )
 def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) -> None:
-    """A rank is held in the middle of an install. One on another node installs another package."""
+    """A rank stops in the middle of an install. A rank on another node installs another package."""
     operators = tuple(each.name for each in population(1))
     networks = tuple(each.name for each in NETWORKS)
     header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock", networks=networks)

@@ -22,11 +22,11 @@ _SOURCE = Path("compiler/opcompiler/op_compile_adapter/source")
 
 @dataclass
 class Site:
-    """A checkout, stand-ins, and a store of builds."""
+    """A checkout of sources, stand-ins for programs, and a store of builds."""
 
     root: Path
     store: Path
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def checkout(self) -> Path:
@@ -40,7 +40,7 @@ class Site:
         return self.checkout / _SOURCE / name
 
     def build(self) -> Toolkit:
-        return Builder(self.store, jobs=2, say=self.said.append, plan=self.plan).build(
+        return Builder(self.store, jobs=2, say=self.messages.append, plan=self.plan).build(
             self.checkout
         )
 
@@ -80,7 +80,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture
 def site(store: Path) -> Site:
-    """The same directory for all tests, restored for each, so that files need not be read again."""
+    """A site in one directory, which each test restores, so that files need not be read again."""
     root = store.with_name("site")
     shutil.rmtree(root, ignore_errors=True)
     made = _site(root, store)
@@ -90,14 +90,14 @@ def site(store: Path) -> Site:
         if "install" in str(error):
             pytest.skip(f"the small layer cannot be compiled here: {error}")
         raise
-    made.said.clear()
+    made.messages.clear()
     return made
 
 
 def test_an_unchanged_checkout_is_not_built_again(site: Site) -> None:
     before = site.objects()
     site.build()
-    assert site.said == []
+    assert site.messages == []
     assert site.objects() == before
 
 
@@ -112,7 +112,7 @@ def test_a_changed_source_compiles_what_includes_it_alone(site: Site) -> None:
 
 
 def _preprocessed(site: Site, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The sources that the compiler was told to preprocess."""
+    """Build the site. Return the names of the sources that the compiler preprocesses."""
     log, program = site.root / "commands", site.root / "compiler"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec g++ "$@"\n')
     program.chmod(0o755)
@@ -135,7 +135,7 @@ def test_a_changed_source_is_all_that_is_looked_at(
 def test_a_name_that_comes_to_stand_before_another_is_looked_for(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new header is found before the one that was read."""
+    """The compiler finds the new header before the one that it read in the last build."""
     site.file("nlohmann").mkdir()
     shadow = "#pragma once\n#include_next <nlohmann/json.hpp>\n// shadow\n"
     site.file("nlohmann/json.hpp").write_text(shadow)
@@ -155,7 +155,7 @@ def test_a_name_that_comes_to_stand_before_another_is_looked_for(
 def test_files_without_a_tag_say_their_release(
     site: Site, name: str, text: str, release: str
 ) -> None:
-    """The release chooses the edition of the documents."""
+    """The release determines the edition of the documents."""
     (site.checkout / name).write_text(text)
     assert Checkout.open(site.checkout, site.plan).release == release
 
@@ -226,12 +226,12 @@ def test_a_second_build_waits_for_the_first(site: Site) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
         def release(text: str) -> None:
-            site.said.append(text)
+            site.messages.append(text)
             if "waiting" in text:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
         Builder(site.store, say=release, plan=site.plan).build(site.checkout)
-    assert site.said[0] == "another build is at work; waiting for it"
+    assert site.messages[0] == "another build is at work; waiting for it"
 
 
 def test_a_checkout_that_may_only_be_read_is_built(site: Site) -> None:
@@ -302,6 +302,6 @@ def test_the_suite_judges_what_was_built(
     site.file("settings.h").write_text(f"#pragma once\nconstexpr bool SERVES = {serves};\n")
     toolkit = site.build()
     monkeypatch.setenv("ASCEND_OPP_PATH", str(toolkit.root / "opp"))
-    given = ("--ascend-cache", f"--ascend-atc={toolkit.atc}", "-q", "-p", "no:cacheprovider")
+    options = ("--ascend-cache", f"--ascend-atc={toolkit.atc}", "-q", "-p", "no:cacheprovider")
     nodes = [f"{_STORIES}{each}" for each in checks]
-    assert pytester.runpytest_subprocess(*given, "--pyargs", *nodes).ret == code
+    assert pytester.runpytest_subprocess(*options, "--pyargs", *nodes).ret == code

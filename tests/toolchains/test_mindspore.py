@@ -44,7 +44,7 @@ def leaky(name: str = "leaky", slope: float = SLOPES[0]) -> Probe:
 
 
 def standin(directory: Path, *, mindspore: str = "2.10.0", decorator: bool = True) -> Path:
-    """A Python with the stand-in as an installed release."""
+    """Return a Python in which the stand-in is installed as a release of MindSpore."""
     packages = {"mindspore": mindspore, **({"decorator": "5.2"} if decorator else {})}
     for name, version in packages.items():
         info = directory / f"site/{name}-{version}.dist-info"
@@ -207,7 +207,7 @@ def test_shared_memory_is_known_by_its_cache_and_removed(tmp_path: Path) -> None
     assert segments_of(cache) == []
 
 
-# --- what people are told -------------------------------------------------------------------
+# --- messages to users ----------------------------------------------------------------------
 
 
 def judged(pytester: pytest.Pytester, python: Path, *arguments: str, toolchain: str = GRAPH):  # type: ignore[no-untyped-def] # pytest's own type
@@ -223,7 +223,7 @@ def judged(pytester: pytest.Pytester, python: Path, *arguments: str, toolchain: 
 
 
 def by_night(*values: Any) -> Any:
-    """A case similar to ones that also run by day."""
+    """Return a case for nightly runs. Similar cases also run by day."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -245,8 +245,8 @@ def test_what_is_missing_is_said(pytester: pytest.Pytester, tmp_path: Path) -> N
     result = judged(pytester, python, "-rs", "-k", "second_run", toolchain=OPERATORS)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert set(verdicts(pytester).values()) == {"not applicable"}
-    said = "has no decorator; ci/verify-mindspore * -m pip install decorator"
-    result.stdout.fnmatch_lines([f"*{said}*", "NOTHING WAS JUDGED: *"])
+    message = "has no decorator; ci/verify-mindspore * -m pip install decorator"
+    result.stdout.fnmatch_lines([f"*{message}*", "NOTHING WAS JUDGED: *"])
 
 
 @pytest.mark.parametrize(("release", "is_known"), [("2.9.0", True), ("2.11.0", False)])
@@ -282,8 +282,8 @@ def test_another_release_of_nothing_is_refused(pytester: pytest.Pytester) -> Non
 def test_what_a_wrapper_of_python_sets_is_set_in_every_run(
     pytester: pytest.Pytester, tmp_path: Path
 ) -> None:
-    """A Python that disables a check of the cache is worse than the list of deviations allows, so
-    it fails."""
+    """A Python that disables the cache's own check does more harm than the list of deviations
+    allows, so the check fails."""
     python = standin(tmp_path)
     lines = python.read_text().splitlines()
     python.write_text("\n".join([lines[0], "export STANDIN_FAULT=narrow-key", *lines[1:]]))
@@ -331,16 +331,18 @@ SAMPLE = (
     "changed or second or reordered or nothing_set or relative or world or working or another or "
     "mindir or refused or read_only or one_process or digest or trained or jit or odd"
 )
-"""Words of checks that each see another side of a cache."""
+"""Words in names of checks that each judge a different property of a cache."""
 
 
 def test_a_good_cache_passes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     judged(pytester, standin(tmp_path), "-k", f"({SAMPLE}) and not gang")
-    found = verdicts(pytester)
-    assert {name: each for name, each in found.items() if each == "pass"} != {}
-    told = {name: each for name, each in found.items() if each not in ("pass", "not applicable")}
-    # In a cache with one slot per number, one network replaces another, as in MindSpore's.
-    assert told == {"test_another_network_between_costs_no_compile": "fail"}
+    by_check = verdicts(pytester)
+    assert {name: each for name, each in by_check.items() if each == "pass"} != {}
+    unexpected = {
+        name: each for name, each in by_check.items() if each not in ("pass", "not applicable")
+    }
+    # As in MindSpore, the cache has one slot per number, so one network replaces another.
+    assert unexpected == {"test_another_network_between_costs_no_compile": "fail"}
 
 
 @pytest.mark.parametrize(
@@ -358,8 +360,8 @@ def test_a_new_fault_of_a_listed_check_fails(
     change: str,
     verdict: str,
 ) -> None:
-    """Both checks have entries in the list. For a changed shape it lists wrong outputs, but not
-    running another network's kernel with no output at all."""
+    """The list has entries for both checks. For a changed shape it lists wrong outputs, but not a
+    run of another network's kernel without any output."""
     monkeypatch.setenv("STANDIN_FAULT", fault)
     check = f"test_what_is_changed_is_compiled[{change}]"
     ended = judged(pytester, standin(tmp_path), "--ascend-deviations=mindspore-2.10.0", "-k", check)
@@ -383,7 +385,7 @@ def test_a_fault_is_found(
     check: str,
     harm: str,
 ) -> None:
-    """For an admitted limit and a recommendation, the consequences still fail."""
+    """A documented limit and a recommendation are no faults, but their consequences still fail."""
     monkeypatch.setenv("STANDIN_FAULT", fault)
     name = check.partition("[")[0]
     other = standin(tmp_path / "other", mindspore="2.9.0")

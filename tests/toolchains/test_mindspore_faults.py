@@ -1,4 +1,4 @@
-"""Each check that waits, hangs, or meets other ranks or caches passes, and fails with a fault.
+"""Checks that wait, hang, or use several ranks or caches: they pass, and fail with a fault.
 
 The stand-in (``tests/mindspore_standin``) has a cache of kernels, ranks, and these faults.
 """
@@ -16,7 +16,7 @@ NEW = (
     "killed or builder or finished or still_waits or fifo or vouched or no_directory or both_caches"
     " or named_late or cached_is or _wait or log_is or forked or wait_for"
 )
-"""Words of the checks that are meant, as pytest takes them after ``-k``."""
+"""Words in the names of the tested checks, as an expression for pytest's ``-k``."""
 
 FAULTS = {
     "trusts-digest": {
@@ -77,7 +77,8 @@ BY_DAY = {
     ("waits-not", GRAPH),
     ("unnamed-rank", GRAPH),
 }
-"""One of each kind: damage, places, releases, processes, waits and ranks; by night all of them."""
+"""One fault of each kind: damage, places, releases, processes, waits and ranks. Nightly runs use
+all faults."""
 
 HANGS = {
     "opens-a-fifo": {
@@ -95,7 +96,7 @@ HANGS = {
         }
     },
 }
-"""Faults that are seen by a wait of twenty seconds and more."""
+"""Faults that a check notices only by waiting twenty seconds or more."""
 
 
 @pytest.fixture(autouse=True)
@@ -115,17 +116,17 @@ def test_a_cache_without_faults_passes(
     result = judged(pytester, python, *arguments, toolchain=toolchain)
     estimate = f"ascendcache: about as much as * short runs of {toolchain} (an estimate), * s each*"
     result.stdout.fnmatch_lines([estimate])
-    found = verdicts(pytester)
+    by_check = verdicts(pytester)
     asked = {each for fault in (FAULTS | HANGS).values() for each in fault.get(toolchain, {})}
-    assert asked <= found.keys(), "-k leaves checks out that a fault is asked of"
-    assert {name: each for name, each in found.items() if each != "pass"} == {
-        name: "not applicable" for name in found if found[name] == "not applicable"
+    assert asked <= by_check.keys(), "-k leaves checks out that a fault is asked of"
+    assert {name: each for name, each in by_check.items() if each != "pass"} == {
+        name: "not applicable" for name in by_check if by_check[name] == "not applicable"
     }
-    assert {found[name] for name in asked} == {"pass"}
+    assert {by_check[name] for name in asked} == {"pass"}
 
 
 def _cases(faults: dict[str, dict[str, dict[str, tuple[str, str]]]]) -> list[tuple[str, str]]:
-    return [(fault, toolchain) for fault, found in faults.items() for toolchain in found]
+    return [(fault, toolchain) for fault, toolchains in faults.items() for toolchain in toolchains]
 
 
 @pytest.mark.parametrize(

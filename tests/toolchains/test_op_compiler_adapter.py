@@ -1,4 +1,4 @@
-"""``--ascend-op-compiler``: any command with op_compiler's interface is judged."""
+"""``--ascend-op-compiler``: the suite judges any command with op_compiler's interface."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def _judged(suite: pytest.Pytester, *arguments: str) -> dict[str, str]:
-    """Verdicts by rule."""
-    given = ["--ascend-cache", "--ascend-report=report.json", *arguments]
-    given += ["--pyargs", "pytest_ascendcache.conformance"]
-    suite.runpytest_subprocess(*given, timeout=300)
+    """Judge an op_compiler. Returns the verdicts by rule."""
+    options = ["--ascend-cache", "--ascend-report=report.json", *arguments]
+    options += ["--pyargs", "pytest_ascendcache.conformance"]
+    suite.runpytest_subprocess(*options, timeout=300)
     report = json.loads((suite.path / "report.json").read_text())
     return {rule["id"]: rule["verdict"] for rule in report["rules"] if rule["verdict"]}
 
@@ -49,7 +49,7 @@ def test_a_command_is_judged_by_its_packages(suite: pytest.Pytester) -> None:
 
 @pytest.mark.nightly  # test_command_is_judged covers the adapter by day
 def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None:
-    """They are accepted as names. That two of the same second collide is a separate finding."""
+    """The check accepts such names. Their collision within a second is a separate finding."""
     command = suite.path / "op_compiler"
     command.write_text(TWELVE_DIGITS.format(command=COMMAND))
     command.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The example in ``docs/``: a user's toolchain with a different kind of cache."""
+"""The example in ``docs/``: a user's own toolchain, with a different kind of cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a real ``atc``, as far as a stand-in for an installed toolkit can show."""
+"""Judging an installed ``atc``, with a stand-in for the toolkit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ABS, EXP = OperatorSpec("Abs", (X,), (X,), name="abs"), OperatorSpec("Exp", (X,)
 STORES = "--ascend-rule=cache-mode/enable-stores"
 DEFAULT = "--ascend-rule=cache-mode/default-is-disable"
 SUITE = ("--pyargs", "pytest_ascendcache.conformance.cache_mode.test_cache_mode")
-"""One file is collected faster than all."""
+"""One file of the suite, because collecting all takes longer."""
 
 _ROBUST = "pytest_ascendcache/conformance/robustness/test_robust.py"
 _MOUNTED = f"{_ROBUST}::test_a_read_only_file_system_gives_hits"
@@ -39,10 +39,10 @@ def atc(tmp_path: Path, standin_atc: Path) -> Path:
 
 
 def request_in(root: Path, *operators: OperatorSpec, **changes: object) -> CompileRequest:
-    """A plain compile in its own directories."""
+    """Return a request for a plain compile in directories of its own below ``root``."""
     where = {"output": root / "out", "work": root / "work", "home": root / "home"}
-    given = {"options": CompileOptions(), "cache_dir": None, **where, **changes}
-    return CompileRequest(operators=operators or (ABS,), **given)
+    fields = {"options": CompileOptions(), "cache_dir": None, **where, **changes}
+    return CompileRequest(operators=operators or (ABS,), **fields)
 
 
 def judge(
@@ -50,8 +50,8 @@ def judge(
 ) -> pytest.RunResult:
     """Run some files of the suite on the stand-in, in a separate process."""
     suite = Path(conformance.__file__).parent
-    found = [next(suite.glob(f"*/test_{name}.py")) for name in files.split()]
-    modules = [f"{conformance.PACKAGE}.{path.parent.name}.{path.stem}" for path in found]
+    paths = [next(suite.glob(f"*/test_{name}.py")) for name in files.split()]
+    modules = [f"{conformance.PACKAGE}.{path.parent.name}.{path.stem}" for path in paths]
     return pytester.runpytest_subprocess(
         "--ascend-cache", f"--ascend-atc={atc}", *options, "--pyargs", *modules
     )
@@ -160,7 +160,7 @@ def test_bad_manners(
 
 
 def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: Path) -> None:
-    """Debug configurations need models; upgrades need an operator package of another version."""
+    """Checks of debug configurations need models, those of upgrades another operator package."""
     result = judge(
         pytester,
         atc,
@@ -170,7 +170,7 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
         files="debug interruption",
     )
     outcomes = result.parseoutcomes()
-    # The rule on upgrades also interrupts them, which needs recorded file operations.
+    # The rule on upgrades also interrupts upgrades, which requires recorded file operations.
     watched = find_strace() is not None
     assert outcomes.pop("passed") >= (5 if watched else 3)
     assert outcomes.keys() <= ({"deselected"} if watched else {"deselected", "skipped"})
@@ -205,14 +205,14 @@ def test_checks_by_way_of_models_can_fail(
 def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
     pytester: pytest.Pytester, standin_atc: Path, chips: int, files: str
 ) -> None:
-    """Compiles models where nothing else works, for all installed chips."""
+    """The suite compiles models if single operators are not enough, for all installed chips."""
     atc = install_atc(pytester.path / "toolkit", *SOCS[:chips], server=standin_atc)
     options = ("--ascend-strict", "--ascend-report=report.json")
     if files:
         judge(pytester, atc, *options, files=files)
     else:
-        given = ("--ascend-suite=whole", f"--ascend-atc={atc}", "-n", "2", *options)
-        pytester.runpytest_subprocess(*given, "--pyargs", conformance.PACKAGE)
+        arguments = ("--ascend-suite=whole", f"--ascend-atc={atc}", "-n", "2", *options)
+        pytester.runpytest_subprocess(*arguments, "--pyargs", conformance.PACKAGE)
     checks = json.loads((pytester.path / "report.json").read_text())["checks"]
     verdicts = {each["check"]: each["verdict"] for each in checks}
     assert list(verdicts.values()).count("pass") > 20
@@ -226,7 +226,7 @@ def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
 def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(
     pytester: pytest.Pytester, atc: Path
 ) -> None:
-    """In one model nothing tells which of two kernels belongs to which node."""
+    """Within one model, nothing shows which of two kernels belongs to which node."""
     check = f"{conformance.PACKAGE}.cache_mode.test_texts::test_a_list_in_which_everything_is_odd"
     arguments = ("--ascend-cache", f"--ascend-atc={atc}", "--pyargs", check)
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
@@ -251,7 +251,7 @@ def test_another_chip(pytester: pytest.Pytester, tmp_path: Path, standin_atc: Pa
         "another_soc",
         files="cache_mode_key",
     )
-    result.assert_outcomes(passed=1, skipped=1)  # one of the other chips is not installed
+    result.assert_outcomes(passed=1, skipped=1)  # one of the two other chips is not installed
     report = json.loads((pytester.path / "r.json").read_text())
     assert report["toolchain"]["soc"] == "Ascend310P3"
     assert report["toolchain"]["opp"] == "7.7.0"
@@ -278,7 +278,7 @@ def test_what_is_no_chip(pytester: pytest.Pytester, atc: Path, soc: str) -> None
 
 
 def verdicts(path: Path) -> list[str]:
-    """Names of the checks in a journal, in order."""
+    """Return the names of the checks in a journal, in order."""
     lines = path.read_text().splitlines()[1:]
     return [json.loads(line)["record"]["check"].rpartition("::")[2] for line in lines]
 
@@ -286,7 +286,7 @@ def verdicts(path: Path) -> list[str]:
 def test_a_run_that_was_killed_goes_on(
     pytester: pytest.Pytester, atc: Path, tmp_path: Path
 ) -> None:
-    """The toolchain is stopped at its fifth start; then pytest is killed."""
+    """The eighth start of the toolchain hangs, and the test ends pytest with SIGTERM."""
     count, pids = tmp_path / "count", tmp_path / "pids"
     wrapper = tmp_path / "atc"
     wrapper.write_text(
@@ -299,8 +299,8 @@ def test_a_run_that_was_killed_goes_on(
     options = [f"--ascend-atc={wrapper}", f"--ascend-resume={journal}", "--ascend-cache"]
     command = [sys.executable, "-m", "pytest", *options, STORES, DEFAULT, "-q", *SUITE]
     with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE) as running:
-        stands = lambda: pids.exists() and bool(pids.read_text().strip())  # noqa: E731
-        assert wait_until(lambda: stands() or running.poll() is not None, 120)
+        hangs = lambda: pids.exists() and bool(pids.read_text().strip())  # noqa: E731
+        assert wait_until(lambda: hangs() or running.poll() is not None, 120)
         assert running.poll() is None
         running.send_signal(signal.SIGTERM)
         running.communicate()
@@ -325,7 +325,7 @@ def test_a_run_that_was_killed_goes_on(
     again = pytester.runpytest_subprocess(*options, STORES, DEFAULT, "-n2", *SUITE)
     assert again.ret == pytest.ExitCode.OK
     again.stdout.fnmatch_lines([f"{len(decided)} checks: {len(decided)} pass,*"])
-    assert count.read_text() == started  # everything was already done
+    assert count.read_text() == started  # the journal had all verdicts, so nothing was started
 
 
 def test_a_failure_stays_one(pytester: pytest.Pytester) -> None:

@@ -1,4 +1,4 @@
-"""Telling processes that hang from ones that work and ones that end."""
+"""Distinguishing processes that hang from processes that work or end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_who_works_is_waited_for(tmp_path: Path, script: str) -> None:
 
 
 def test_who_sleeps_beside_one_that_works_is_waited_for(tmp_path: Path) -> None:
-    """It waits for the other process to compile, however long that takes on a busy machine."""
+    """The sleeping process waits for one that compiles, which may take long on a busy machine."""
     waits = started(tmp_path, "sleep 3600")
     works = started(tmp_path, "while :; do :; done")
     until = time.monotonic() + 4.0

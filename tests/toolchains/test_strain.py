@@ -1,4 +1,4 @@
-"""How much slower work is than on free processors."""
+"""The factor by which work is slower than on free processors."""
 
 from __future__ import annotations
 

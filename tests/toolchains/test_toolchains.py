@@ -1,4 +1,4 @@
-"""Toolchains: equal files by fork and by process, and ending everything that was started."""
+"""Toolchains: a fork and a process give equal files, and every started process ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ X = TensorDesc.of("float32", 4)
 ABS, EXP = OperatorSpec("Abs", (X,), (X,), name="abs"), OperatorSpec("Exp", (X,), (X,), name="exp")
 ENABLE = CompileOptions(cache_mode=CacheMode.ENABLE)
 EXTRAS = {Capability.FAULT_POINTS, Capability.DEBUG_CONFIG}
-"""What depends on other programs and packages of this machine."""
+"""Capabilities that depend on other programs and packages of this machine."""
 SOC_DIRECTORY = "kernel_cache/Ascend910B1"
 
 
@@ -60,7 +60,7 @@ def request_in(root: Path, *operators: OperatorSpec, **changes) -> CompileReques
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Every file below a directory by its relative path."""
+    """Return every file's content below a directory, by relative path."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*.*")
@@ -69,7 +69,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def status(pid: int) -> str:
-    """The state letter of a process; ``X`` if there is none."""
+    """Return the state letter of a process, or ``X`` if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -82,20 +82,20 @@ def is_gone(pid: int) -> bool:
 
 
 def children(parent: int) -> list[int]:
-    """Living children of a process."""
-    found = []
+    """Return the living children of a process."""
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[1]) == parent and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
+            pids.append(int(path.parent.name))
+    return pids
 
 
 def servers() -> set[int]:
-    """The fork servers that this process has started."""
+    """Return the fork servers that this process has started."""
     return {
         pid
         for pid in children(os.getpid())
@@ -131,20 +131,20 @@ def test_fork_and_process_give_the_same_files(forked, tmp_path):
     fixture = Path(__file__).parents[2] / "fixtures/single_add.json"
     operators = (*read_single_op(fixture), ABS, EXP)
     config = DebugConfig(switches=("dump_cce", "dump_loc"), listed=("exp",))
-    found = {}
+    trees = {}
     for name, toolchain in (("fork", forked), ("process", reference_toolchain("process"))):
         root = tmp_path / name
         request = request_in(root, *operators, options=ENABLE.but(debug_config=config))
         (result,) = toolchain.compile_together([request])
         assert result.succeeded, result.output
         assert [path.name for path in result.delivered] == ["add.om", "abs.om", "exp.om"]
-        found[name] = {area: tree(root / area) for area in ("out", "cache", "work", "home")}
-    assert found["fork"] == found["process"]
-    kept = found["fork"]["work"]
+        trees[name] = {area: tree(root / area) for area in ("out", "cache", "work", "home")}
+    assert trees["fork"] == trees["process"]
+    kept = trees["fork"]["work"]
     assert {re.sub("[0-9a-f]{64}", "", name) for name in kept} == {
         f"kernel_meta/te_exp_{end}" for end in (".o", ".json", ".cce", "_loc.json")
     }
-    stored = [name for name in found["fork"]["cache"] if name.endswith(".o")]
+    stored = [name for name in trees["fork"]["cache"] if name.endswith(".o")]
     assert sorted(Path(name).name.split("_")[1] for name in stored) == ["abs", "add"]
 
 
@@ -329,13 +329,13 @@ def test_spares_that_were_killed_are_noticed(own_fork, tmp_path):
         assert is_gone(pid)
     impatient = reference_with_deadline(toolchain, 5.0)
     results = impatient.compile_together([request_in(tmp_path / str(index)) for index in range(8)])
-    # A request may meet such a child before the server has replaced it; it never waits for it.
+    # A request may get such a child before the server has replaced it, but never waits for it.
     assert {each.returncode for each in results} <= {0, -9}
     assert results[-1].succeeded
 
 
 def reference_with_deadline(toolchain, deadline):
-    """The same running toolchain with less patience."""
+    """Return the same running toolchain with another deadline."""
     return type(toolchain)(
         toolchain.name,
         toolchain.version,
@@ -369,12 +369,12 @@ def test_run_kernel(forked, model, start):
 def test_run_kernel_errors(forked, model, tmp_path):
     damaged = tmp_path / "damaged.om"
     damaged.write_bytes(model.read_bytes()[:-30])
-    for path, values, said in (
+    for path, values, phrase in (
         (damaged, VALUES, "damaged.om"),
         (tmp_path / "missing.om", VALUES, "missing.om"),
         (model, VALUES[:3], "float32[3]"),
     ):
-        with pytest.raises(KernelRunError, match=re.escape(said)) as error:
+        with pytest.raises(KernelRunError, match=re.escape(phrase)) as error:
             forked.run_kernel(path, ABS, [values])
         assert str(error.value).startswith("running Abs(float32[4]) ended with exit status 255: ")
 
@@ -527,7 +527,7 @@ def test_started_programs_are_ended_when_a_later_one_cannot_start(scripted, tmp_
     (tmp_path / "broken/out").write_text("in the way")
     with pytest.raises((ToolchainError, OSError)):
         toolchain.compile_together([request_in(tmp_path), request_in(tmp_path / "broken")])
-    written = tmp_path / "work/pid"  # unless it was killed before it could write
+    written = tmp_path / "work/pid"  # missing if it was killed before it could write
     assert not written.exists() or status(int(written.read_text() or 0)) == "X"
 
 
@@ -627,15 +627,15 @@ def test_the_environment_is_cleaned(scripted, tmp_path, monkeypatch):
         monkeypatch.setenv(name, "/the/users/own")
     monkeypatch.setenv("ASCEND_OPP_PATH", "/installed/opp")
     monkeypatch.setenv("KEPT", "kept")
-    given = {"TUNE_BANK_PATH": "/asked/for"}
-    (result,) = scripted("env").compile_together([request_in(tmp_path, environment=given)])
-    seen = dict(line.split("=", 1) for line in result.output.splitlines() if "=" in line)
-    assert "/the/users/own" not in seen.values()
-    assert seen["TUNE_BANK_PATH"] == "/asked/for"
-    assert seen["HOME"] == str(tmp_path / "home")
+    requested = {"TUNE_BANK_PATH": "/asked/for"}
+    (result,) = scripted("env").compile_together([request_in(tmp_path, environment=requested)])
+    variables = dict(line.split("=", 1) for line in result.output.splitlines() if "=" in line)
+    assert "/the/users/own" not in variables.values()
+    assert variables["TUNE_BANK_PATH"] == "/asked/for"
+    assert variables["HOME"] == str(tmp_path / "home")
     # A real atc needs its installation.
-    assert (seen["ASCEND_OPP_PATH"], seen["KEPT"]) == ("/installed/opp", "kept")
-    assert result.environment == {"HOME": str(tmp_path / "home"), **given}
+    assert (variables["ASCEND_OPP_PATH"], variables["KEPT"]) == ("/installed/opp", "kept")
+    assert result.environment == {"HOME": str(tmp_path / "home"), **requested}
 
 
 def test_the_reference_sees_none_of_the_users_variables(tmp_path, monkeypatch):
@@ -723,7 +723,7 @@ def test_kernels_cannot_be_run_with_a_plain_atc(scripted, tmp_path):
 
 
 def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
-    """The server is stopped in between, so that it sees both events at once."""
+    """The test stops the server in between, so that the server sees both events at once."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", "pytest_ascendcache.reference.forkserver"]
@@ -738,13 +738,13 @@ def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
             "cwd": "/",
             "umask": None,
         }
-        status, told = os.pipe()
+        status, report = os.pipe()
         with tempfile.TemporaryFile() as document, open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             document.write(json.dumps(request).encode())
             document.flush()
-            descriptors = [document.fileno(), nowhere.fileno(), nowhere.fileno(), told]
+            descriptors = [document.fileno(), nowhere.fileno(), nowhere.fileno(), report]
             socket.send_fds(ours, [b"?"], descriptors)
-        os.close(told)
+        os.close(report)
         return status
 
     try:
@@ -756,14 +756,14 @@ def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
                 os.kill(child, signal.SIGKILL)
             os.close(status)
             server.send_signal(signal.SIGCONT)
-        status, told = ask(), b""
-        while told.count(b"\n") < 2:
+        status, report = ask(), b""
+        while report.count(b"\n") < 2:
             assert select.select([status], [], [], 60)[0], "the server says nothing any more"
             chunk = os.read(status, 64)
             assert chunk, "the server has ended"
-            told += chunk
+            report += chunk
         os.close(status)
-        assert told.split()[1] == b"0"
+        assert report.split()[1] == b"0"
         assert server.poll() is None
     finally:
         ours.close()
@@ -784,7 +784,7 @@ print(ended.returncode, ended.output)
 
 
 def test_what_nohup_ignores_still_ends_a_toolchain(tmp_path: Path) -> None:
-    """nohup and a shell's background jobs ignore signals, and commands would inherit that."""
+    """Under nohup and in a shell's background, signals are ignored. Commands would inherit that."""
     ended = subprocess.run(
         [sys.executable, "-c", IGNORED], cwd=tmp_path, capture_output=True, text=True, check=True
     )

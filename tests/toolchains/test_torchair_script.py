@@ -1,4 +1,4 @@
-"""A user's script of static kernels, judged by what it leaves."""
+"""A user's script with static kernels, judged by the files it leaves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = {
 
 
 BY_DAY = ("leaves", "refused", "again", "ends", "hangs", "signals", "rerun", "damaged", "nobody")
-"""Checks that are seen to pass by day; by night all of them are."""
+"""Words in the names of the checks that a test by day expects to pass; a nightly one tests all."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
 
 
 def by_night(*values: str) -> Any:
-    """A case similar to ones that also run by day."""
+    """Return a case for nightly runs. Similar cases also run by day."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -109,7 +109,7 @@ def test_scripts_that_do_not(
     verdict: str,
 ) -> None:
     if check == "reads" and find_strace() is None:
-        verdict = "undecided"  # the files that a card opens cannot be recorded
+        verdict = "undecided"  # this machine cannot record the files that a card opens
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
     result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
@@ -118,7 +118,7 @@ def test_scripts_that_do_not(
 def test_checks_take_turns_at_the_operator_package(
     machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise two workers would see each other's packages."""
+    """If workers did not take turns, they would see each other's packages."""
     turns = machine.path / "turns"
     monkeypatch.setenv("STANDIN_TURNS", str(turns))
     chosen = "one_card or (a_failure_leaves and (refuses or broken))"
@@ -144,7 +144,7 @@ def test_who_was_seen_long_enough_is_killed(tmp_path: Path, last: str, code: int
 def test_packages_that_cannot_be_installed_are_no_pass(
     machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If nothing is ever installed, there is nothing to judge, which is an error."""
+    """If the script never installs anything, there is nothing to judge."""
     monkeypatch.setenv("STANDIN_DEFECT", "silent")
     compiler = machine.path / "bin/op_compiler"
     compiler.write_text(compiler.read_text() + "exit 1\n")

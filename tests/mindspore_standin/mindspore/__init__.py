@@ -25,14 +25,14 @@ SWITCH = "MS_COMPILER_CACHE_ENABLE"
 CONTEXT = {}
 MARK = 0.84375
 STARTED = Path(sys.argv[0]).name
-"""The program that imported this: the script, or the server from which scripts are forked."""
+"""The program that imported this module: a script, or the server that forks scripts."""
 BASES = {}
 HITS = []
-"""The numbers of networks that came from the cache."""
+"""The numbers of the networks that were reused from the cache."""
 
 
 def set_context(**settings):
-    """Record settings of the compiler, which are part of the key."""
+    """Record settings of the compiler, which become part of the key."""
     log()
     rank = os.environ.get("RANK_ID") or "0"
     if not (rank.isascii() and rank.isdigit()):
@@ -57,7 +57,7 @@ def cache_directory():
 
 
 def log():
-    """Write a line of log if logging to a directory is on."""
+    """Write a line to the log if logging to a directory is on."""
     place = os.environ.get("GLOG_log_dir")  # noqa: SIM112 - MindSpore's name
     if place is None or os.environ.get("GLOG_v") != "1":  # noqa: SIM112 - MindSpore's name
         return
@@ -117,7 +117,7 @@ def are_plausible(kept, slopes):
 def compiled(cell, tensors, number):
     """Return the cell's constants and whether it trains, from the cache or compiled now.
 
-    They stand for the cell's code.
+    They take the place of the cell's code.
     """
     slopes = [each.slope for each in cell.leaky()]
     if not is_on():
@@ -131,7 +131,7 @@ def compiled(cell, tensors, number):
     count = len(slopes)
 
     def seal(data):
-        # Without the slopes, so that a marked entry is as valid as a compiled one.
+        # The digest leaves the slopes out, so that a marked entry is as valid as a compiled one.
         return hashlib.sha256(data[4 * count :] + key.encode()).digest()
 
     try:

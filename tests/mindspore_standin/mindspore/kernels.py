@@ -1,6 +1,6 @@
-"""A cache of kernels like MindSpore's operator cache: four files each, linked with ``g++``.
+"""A cache of kernels like MindSpore's operator cache. A kernel has four files; ``g++`` links it.
 
-All four files are checked before a library is loaded. ``STANDIN_FAULT`` gives it a fault, see the
+It checks all four files before it loads a library. ``STANDIN_FAULT`` gives it a fault; see the
 package.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 
 FAULT = os.environ.get("STANDIN_FAULT", "")
 BASES = []
-"""The directories in which kernels were to be kept, the first one first."""
+"""The directory chosen for kernels at each launch, in order."""
 
 TYPES = {"float32": "float", "float16": "_Float16"}
 FUSED = {"LeakyRelu": ["Mul", "Maximum"]}
@@ -68,7 +68,7 @@ class Kernel:
         return self.directory / f"{self.stem}{suffix}"
 
     def load(self):
-        """Return the kernel's function; None unless all four files are valid."""
+        """Return the kernel's function, or None unless all four files are valid."""
         try:
             info, data, library, metadata = map(self.read, (".info", ".o", ".so", ".json"))
             fields = json.loads(metadata)
@@ -101,7 +101,7 @@ class Kernel:
                     os._exit(self.work())
                 _, status = os.waitpid(worker, 0)
                 if FAULT == "waits-for-a-dead-worker" and os.WIFSIGNALED(status):
-                    time.sleep(300)  # like MindSpore, for an answer that never comes
+                    time.sleep(300)  # like MindSpore, wait for an answer that never comes
                 if status:
                     self.work()
 
@@ -130,7 +130,7 @@ def is_whole(library):
 
 
 def make_room(place, file=False):
-    """Remove anything else at a place, and make a directory there unless it is for a file."""
+    """Remove anything of another type at a path, and make a directory unless it is for a file."""
     if place.is_dir() and not place.is_symlink():
         if file:
             place.rmdir()
@@ -156,9 +156,9 @@ attached = []
 
 @contextlib.contextmanager
 def alone(directory):
-    """Enter MindSpore's list of builders in shared memory, and hold a lock that dies with us.
+    """Enter MindSpore's list of builders in shared memory. Hold a lock that ends with this process.
 
-    The fault ``waits-for-the-dead`` has a flag instead, which stays set when its holder dies.
+    The fault ``waits-for-the-dead`` uses a flag instead, which stays set when its holder dies.
     """
     spec = importlib.util.spec_from_file_location("shared_memory", os.environ["STANDIN_MEMORY"])
     memory = sys.modules["shared_memory"] = importlib.util.module_from_spec(spec)
@@ -194,7 +194,7 @@ def detach():
 
 
 def launch(kind, array, plain, formula, constant=None):
-    """Run an operator on an array with a kernel, or plainly if no kernel can be made."""
+    """Run an operator on an array with a kernel, or with ``plain`` if no kernel can be made."""
     from mindspore import CONTEXT
 
     if not CONTEXT.get("enable_graph_kernel") or str(array.dtype) not in TYPES:

@@ -31,7 +31,7 @@ tanh = _fused("Tanh", np.tanh, "tanhf(x)")
 
 
 class AllReduce:
-    """A sum over the ranks that ``msrun`` started; they exchange files in its directory."""
+    """A sum over the ranks that ``msrun`` started. They exchange files in its directory."""
 
     turns = 0
 

@@ -94,7 +94,7 @@ def fake_record_stream(*args):
 
 
 class NPUGraph:
-    """The calls that were captured, which are run again into the same tensors."""
+    """The captured calls. A replay runs them again into the same tensors."""
 
     def __init__(self):
         self._calls = []
@@ -174,7 +174,7 @@ def _aclnn_reselect_static_kernel():
 if utils._is_gte_cann_version("9.1.0"):
 
     def _aclnn_reselect_static_kernel_with_path(path):
-        """Do the same for packages that this process installed only for itself."""
+        """Read the index of packages that this process installed only for itself."""
         _reselect(path)
 
 
