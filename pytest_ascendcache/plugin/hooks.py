@@ -105,7 +105,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         tell_controller(session.config)
     yield
     # After everything else, also with -q: the last line says what was judged.
-    if SESSION in stash or JUDGED in stash:
+    nothing = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if (SESSION in stash or JUDGED in stash) and session.exitstatus not in nothing:
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
@@ -211,7 +212,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> Any:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if not {"undecided", "warned", "known deviation"}.isdisjoint(terminalreporter.stats):
+    stats = terminalreporter.stats
+    if not {"undecided", "warned", "known deviation", "skipped"}.isdisjoint(stats):
         from pytest_ascendcache.plugin.reporting import write_own_checks
 
         write_own_checks(terminalreporter, with_reasons=not settings_of(config).folders)

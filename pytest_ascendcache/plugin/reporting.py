@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,7 @@ def write_own_checks(reporter: pytest.TerminalReporter, with_reasons: bool) -> N
     """
     undecided, *others = (
         [each for each in reporter.stats.get(name, ()) if _is_of_user(each)]
-        for name in ("undecided", "warned", "known deviation")
+        for name in ("undecided", "warned", "known deviation", "skipped")
     )
     if undecided and reporter.config.getoption("tbstyle") != "no":
         reporter.write_sep("=", "UNDECIDED", red=True)
@@ -114,10 +115,11 @@ def write_own_checks(reporter: pytest.TerminalReporter, with_reasons: bool) -> N
             reporter.write_sep("_", report.head_line, red=True)
             report.toterminal(reporter.config.get_terminal_writer())
     language = language_of(reporter.config)
-    for report in (*undecided, *others[0], *others[1]) if with_reasons else ():
+    for report in chain(undecided, *others) if with_reasons else ():
         record = VerdictRecord.from_dict(report.ascend_record)
         verdict = verdict_text(record.verdict, language).upper()
-        reason = translated(record.message.partition("\n")[0], language)
+        message = (record.deviation or {}).get("reason", record.message)
+        reason = translated(message.partition("\n")[0], language)
         reporter.line(f"{verdict} {record.rule} {report.nodeid}: {reason}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import shlex
 import tempfile
@@ -59,6 +60,11 @@ _MACHINE = {
 }
 """Errors that are the machine's fault, not the toolchain's."""
 
+_NOTHING = (
+    "the check ran no toolchain, so it has judged nothing; use a fixture such as ascend_cache, or "
+    "say in ascend_evidence.notes what else was judged"
+)
+
 _ROOM = 1 << 20
 """Bytes that must be free for sandboxes; with less, a full disk may be why a check fails."""
 
@@ -104,14 +110,17 @@ def judge(
     """
     if report.when != "call" and report.passed:
         return
-    rule = rule_of(item)
+    rule, expected = rule_of(item), _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
     message = _message(call, report) if not report.passed else ""
     if unfit := _machine_is_unfit(item, call, report):
         message, harm, verdict = unfit, None, Verdict.UNDECIDED
     else:
         harm = _harm(item, call, report, evidence, message)
-        verdict = _verdict(rule, call, report, strict, harm)
+        verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
+    if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
+        verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
+        message = _NOTHING
     if _is_later_promise(rule, verdict, harm):
         verdict = Verdict.NOT_APPLICABLE
         why = f"{rule.promised_by} promises this, the judged edition does not"
@@ -121,6 +130,8 @@ def judge(
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
     deviation = _deviation(item, fault, evidence.observed, verdict)
+    if deviation is None and expected and verdict in (Verdict.FAIL, Verdict.WARN):
+        deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
     if verdict is not Verdict.PASS:
@@ -231,6 +242,7 @@ def _verdict(
     report: pytest.TestReport,
     strict: bool,
     harm: Harm | None,
+    was_called: bool,
 ) -> Verdict:
     if report.passed:
         return Verdict.PASS
@@ -240,10 +252,43 @@ def _verdict(
     if isinstance(exception, GangAborted) and exception.cause:
         # This rank observed nothing itself: it takes over the verdict of the rank that failed.
         return Verdict(exception.cause)
-    broken = isinstance(exception, _BROKEN)
+    broken = isinstance(exception, _BROKEN) and was_called
     if (broken and report.when == "call") or harm is not None:
         return broken_promise(rule.level, strict, harm)
     return Verdict.UNDECIDED
+
+
+def _has_judged_nothing(item: pytest.Item, evidence: Evidence) -> bool:
+    """Whether a user's check ran no toolchain and does not note what else it judged.
+
+    A rank of a gang may have nothing to do, and the suite says by itself what it has not judged.
+    """
+    own = item.getparent(SuiteModule) is None and "ascend_rank" not in vars(item).get(
+        "fixturenames", ()
+    )
+    return own and not (evidence.starts or evidence.notes or evidence.readings)
+
+
+def _take_xfail(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> str | None:
+    """The reason why a user expected this failure (``xfail``). The report becomes one of a failed
+    check, or of a skipped one if the check left early or was not run."""
+    reason: str | None = vars(report).pop("wasxfail", None)
+    if reason is None or not report.skipped:
+        return None
+    if isinstance(_exception(call), pytest.xfail.Exception):
+        report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {reason}")
+        return None
+    report.outcome = "failed"
+    return reason or "marked with xfail"
+
+
+def _was_called(item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
+    """Whether the check was called: pytest itself fails an ``async def`` that no plugin runs."""
+    function = getattr(item, "obj", None)
+    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    return not is_async or _statement(item, call)[0] > 0
 
 
 def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
@@ -281,7 +326,8 @@ def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     if call.excinfo is None:
-        return ""
+        # A strict xfail that passes; pytest begins its text with [XPASS(strict)].
+        return f"passed although a failure was expected: {report.longreprtext.partition('] ')[2]}"
     if text := _plain(call.excinfo.value).strip():
         return text.removeprefix("assert ")
     return f"{call.excinfo.typename}: {str(call.excinfo.value).strip() or call.excinfo.typename}"

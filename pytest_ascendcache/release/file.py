@@ -76,6 +76,14 @@ class Release:
     toolchain: str = ""
     inputs: Path | None = None
     tolerance: float = DEFAULT_TOLERANCE
+    operator_files: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> list[Path]:
+        """The files and directories that the release names, some of which may not exist."""
+        own = (self.precision_file, self.manifest, self.inputs)
+        options = map(self.place, filter(None, self.options.values()))
+        return [*filter(None, own), *self.operator_files, *self.knowledge_base, *options]
 
     def place(self, text: str) -> Path:
         """Make a path absolute; ``..`` is resolved, links are not."""
@@ -167,13 +175,15 @@ class _Reader:
         precision = self._path("precision_file", "a release has one precision file.")
         loaded = self._named(options, atc.PRECISION_FILE)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
+        operator_files = self._paths("operators") or self._named(options, atc.SINGLE_OP)
         return Release(
             path=self.path,
             name=self._text("name") or self.path.parent.name or "release",
             soc=self._soc(options),
             options=options,
             environment=environment,
-            operators=self._operators(options),
+            operators=self._operators(operator_files),
+            operator_files=operator_files,
             precision_file=precision or (loaded[0] if loaded else None),
             knowledge_base=self._paths("knowledge_base")
             or banks
@@ -255,8 +265,7 @@ class _Reader:
             raise _Wrong('no SoC is named; write soc = "Ascend910B1" or give --soc_version.')
         return soc or option
 
-    def _operators(self, options: Mapping[str, str]) -> tuple[OperatorSpec, ...]:
-        files = self._paths("operators") or self._named(options, atc.SINGLE_OP)
+    def _operators(self, files: tuple[Path, ...]) -> tuple[OperatorSpec, ...]:
         try:
             return tuple(operator for path in files for operator in read_single_op(path))
         except SingleOpError as error:

@@ -161,6 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("report", type=Path, help="a file that --ascend-report wrote")
     parser.add_argument("page", type=Path, help="the page to write")
     options = parser.parse_args(arguments)
+    if options.page.resolve() == options.report.resolve():
+        parser.error(f"{options.page} would replace the report; name another file.")
     try:
         write_output(options.page, html_report(read_report(options.report)))
     except ReportFileError as error:

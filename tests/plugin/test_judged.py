@@ -117,6 +117,38 @@ def test_asks_for_nothing(ascend_cash):
 @check("robust/heals-damaged-entry")
 def test_warns(ascend_toolchain):
     assert "healed" == "damaged"
+
+@check("cache-mode/enable-reuses")
+async def test_is_never_called(ascend_toolchain):
+    assert False
+
+@check("cache-mode/enable-reuses")
+def test_runs_nothing():
+    pass
+
+@check("cache-mode/enable-reuses")
+def test_notes_what_it_judged(ascend_evidence):
+    ascend_evidence.notes.append("a cache of ours")
+
+@check("cache-mode/enable-reuses")
+@pytest.mark.xfail(reason="bug 7")
+def test_is_known(ascend_toolchain):
+    assert "reused" == "compiled"
+
+@check("cache-mode/enable-reuses")
+@pytest.mark.xfail(strict=True, reason="bug 8")
+def test_is_mended(ascend_cache, ascend_operators):
+    ascend_cache.warm(ascend_operators["add"])
+
+@check("cache-mode/enable-reuses")
+@pytest.mark.xfail(reason="bug 9")
+def test_breaks_off_as_usual(ascend_toolchain):
+    {}["nothing else"]
+
+@check("cache-mode/enable-reuses")
+@pytest.mark.xfail(run=False, reason="hangs")
+def test_is_not_run(ascend_toolchain):
+    pass
 """
 
 
@@ -125,7 +157,7 @@ def test_users_own_checks_say_why_they_did_not_pass(
     suite: pytest.Pytester, options: list[str]
 ) -> None:
     suite.makepyfile(test_own=OWN_CHECKS)
-    result = suite.runpytest_subprocess(*options, "test_own.py")
+    result = suite.runpytest_subprocess(*options, "-rs", "test_own.py")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines_random(
         [
@@ -134,13 +166,22 @@ def test_users_own_checks_say_why_they_did_not_pass(
             "UNDECIDED cache-mode/enable-reuses test_own.py::test_asks_for_nothing: there is no "
             "fixture 'ascend_cash' for this check",
             "WARN robust/heals-damaged-entry test_own.py::test_warns: *'healed' == 'damaged'*",
+            "UNDECIDED *::test_is_never_called: async def functions are not *",
+            "UNDECIDED *::test_runs_nothing: the check ran no toolchain, so it has judged nothing*",
+            "KNOWN DEVIATION *::test_is_known: bug 7",
+            "UNDECIDED *::test_is_mended: passed although a failure was expected: bug 8",
+            "UNDECIDED *::test_breaks_off_as_usual: KeyError: 'nothing else'",
+            "NOT APPLICABLE *::test_is_not_run: *hangs",
+            "SKIPPED *hangs",
+            "judged: reference *",
         ]
     )
+    result.stdout.no_fnmatch_line("*test_notes_what_it_judged*")
     chinese = suite.runpytest_subprocess(*options, "--tb=no", "--ascend-language=zh", "test_own.py")
     chinese.stdout.fnmatch_lines(["无法判定 *::test_asks_*: 该检查没有名为 'ascend_cash' 的 *"])
     chinese.stdout.no_fnmatch_line(">  *")
     with_suite = suite.runpytest_subprocess("--ascend-cache", RULE, "test_own.py")
-    with_suite.stdout.fnmatch_lines([">       {}*nothing*", "*why  *KeyError*"])
+    with_suite.stdout.fnmatch_lines([">       {}*nothing*", "* KeyError: 'nothing'"])
 
 
 def test_fixtures_of_the_suite_and_of_a_user_do_not_meet(suite: pytest.Pytester) -> None:

@@ -106,6 +106,8 @@ def test_what_an_option_reads_is_not_replaced(project: pytest.Pytester, name: st
     (project.path / "given").write_text("")
     path = "given.toml" if name == "--ascend-release" else "given"
     arguments = ["--ascend-audit=cache", f"{name}={path}", f"--ascend-report={path}"]
+    if name.startswith("--ascend-mindspore"):
+        arguments.append("--ascend-toolchain=mindspore-operator-cache")
     error = refused(project, *arguments)
     assert "would replace the file that" in error or "--ascend-stress-replay" in error
 

@@ -362,6 +362,18 @@ def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], message: st
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
+@pytest.mark.parametrize("name", ["bert.ini", "kernels.json", "bert_base_encoder_layer.json"])
+@pytest.mark.parametrize("option", ["--ascend-report", "--ascend-html", "--ascend-badge"])
+def test_what_a_release_names_is_not_replaced(gate: Gate, option: str, name: str) -> None:
+    place = gate.file.parent / ("" if name != "bert_base_encoder_layer.json" else "..") / name
+    before = place.read_bytes() if place.exists() else None
+    asked = (f"--ascend-release={gate.file}", f"{option}={place}")
+    result = gate.pytester.runpytest_subprocess(*asked)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *would replace the file that *release.toml reads; *"])
+    assert (place.read_bytes() if place.exists() else None) == before
+
+
 COMMAND = (
     *("atc", "--model=it's.onnx", "--framework", "5", "--soc_version=Ascend910B1"),
     *("--singleop=single.json", "--op_compiler_cache_mode=force", "--op_debug_level=0"),

@@ -52,7 +52,7 @@ def check_places(
         other = seen.setdefault(_real(path), shown)
         if other is not shown:
             raise pytest.UsageError(f"{other} and {shown} are one file; name two.")
-    for shown, path in values.files(Access.READS):
+    for shown, path in [*values.files(Access.READS), *release.inputs]:
         if (real := _real(path)) in seen:
             raise pytest.UsageError(
                 f"{seen[real]} would replace the file that {shown} reads; name another."

@@ -56,6 +56,16 @@ class ReleaseSettings:
             if self.update and release.manifest is not None
         ]
 
+    @property
+    def inputs(self) -> list[tuple[str, Path]]:
+        """The files that the releases name and no run may replace, each with its release."""
+        return [
+            (f"{RELEASE}={release.path}", path)
+            for release in self.releases
+            for path in release.files
+            if not (self.update and path == release.manifest)
+        ]
+
 
 def read_releases(values: Values) -> ReleaseSettings:
     """Read the release files. Raises ``pytest.UsageError`` for a file that cannot be used."""

@@ -72,7 +72,7 @@ class Values:
         for option in OPTIONS.values():
             if option.access in accesses and self.given(option.name):
                 paths = self[option.name] if option.repeatable else (self[option.name],)
-                files += [(f"{option.name}={path}", path) for path in paths]
+                files += [(f"{option.name}={path}", Path(path)) for path in paths]
         return files
 
 
