@@ -82,12 +82,7 @@ class Ledger:
     found: dict[Check, Found] = field(default_factory=dict)
 
     def add(
-        self,
-        check: Check,
-        path: str,
-        detail: str,
-        size: int = 0,
-        remove: tuple[str, ...] = (),
+        self, check: Check, path: str, detail: str, size: int = 0, remove: tuple[str, ...] = ()
     ) -> None:
         """Enter a fault of ``path``; removing the files ``remove`` mends it."""
         finding = Finding(printable(path), detail, size, check.value)

@@ -209,10 +209,7 @@ def conv(type_name: str, values: Values) -> OperatorSpec | None:
     (down, right), dilation, pads = values["strides"], values["dilation"], values["pads"]
     depth, filters = values["channels"], groups * 2
     reach = ((high - 1) * dilation + 1, (wide - 1) * dilation + 1)
-    made = (
-        _extent(height, reach[0], down, *pads[:2]),
-        _extent(width, reach[1], right, *pads[2:]),
-    )
+    made = (_extent(height, reach[0], down, *pads[:2]), _extent(width, reach[1], right, *pads[2:]))
     if min(made) < 1:
         return None
     image, weight = (2, depth * groups, height, width), (filters, depth, high, wide)

@@ -222,9 +222,7 @@ class _Missing:
         return choice.choice(list(self._with[choice.choice(items)]))
 
 
-def _keys(
-    whole: tuple[_Item, ...],
-) -> Iterator[tuple[tuple[tuple[_Item, ...], int], int]]:
+def _keys(whole: tuple[_Item, ...]) -> Iterator[tuple[tuple[tuple[_Item, ...], int], int]]:
     for index, (number, level) in enumerate(whole):
         yield (whole[:index] + whole[index + 1 :], number), level
 
@@ -243,11 +241,7 @@ def _candidate(model: Model, missing: _Missing, choice: random.Random) -> Row:
 
 
 def _best_level(
-    model: Model,
-    missing: _Missing,
-    chosen: Mapping[int, int],
-    number: int,
-    choice: random.Random,
+    model: Model, missing: _Missing, chosen: Mapping[int, int], number: int, choice: random.Random
 ) -> int:
     counts = [0] * len(model.factors[number].levels)
     for others in combinations(sorted(chosen.items()), missing.strength - 1):

@@ -96,10 +96,7 @@ REDUCED: dict[str, tuple[str, ...]] = {
     "debug_list": (Listed.NO_LIST.value, Listed.BY_TYPE.value, Listed.OTHERS.value),
     "select_implmode": (NOT_GIVEN, SelectMode.HIGH_PRECISION.value),
     "type_list": (TypeList.NOT_GIVEN.value, TypeList.OPERATOR.value),
-    "precision_file": (
-        PrecisionLevel.NOT_GIVEN.value,
-        PrecisionLevel.PRECISION_BY_TYPE.value,
-    ),
+    "precision_file": (PrecisionLevel.NOT_GIVEN.value, PrecisionLevel.PRECISION_BY_TYPE.value),
     "operator": ("Exp", "Mul"),
     "before": (
         Before.NONE.value,

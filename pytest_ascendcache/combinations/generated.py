@@ -19,10 +19,7 @@ from pytest_ascendcache.operators import OperatorSpec
 
 
 def generate(
-    passes: int = 1,
-    seed: int = 0,
-    families: Sequence[Family] | None = None,
-    near: bool = True,
+    passes: int = 1, seed: int = 0, families: Sequence[Family] | None = None, near: bool = True
 ) -> tuple[OperatorSpec, ...]:
     """Different operators named ``generated_<n>``, neighbours next to each other.
 
@@ -168,12 +165,7 @@ FAMILIES = (
     ),
     _unary("Swish", scale=(None, 0.0, 0.5, -1.0, 1.0)),
     *(
-        _unary(
-            name,
-            base=(None, -1.0, 2.0, 0.5),
-            scale=(None, 1.0, 2.0),
-            shift=(None, 0.0, 0.25),
-        )
+        _unary(name, base=(None, -1.0, 2.0, 0.5), scale=(None, 1.0, 2.0), shift=(None, 0.0, 0.25))
         for name in ("Exp", "Log")
     ),
     _binary("Add", corners=_WITH_A_SCALAR),

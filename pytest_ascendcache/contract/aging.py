@@ -76,9 +76,7 @@ def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheL
 
 
 def expected_limits(
-    ini: Mapping[str, str] | None,
-    environment: Mapping[str, str],
-    edition: Edition | None = None,
+    ini: Mapping[str, str] | None, environment: Mapping[str, str], edition: Edition | None = None
 ) -> CacheLimits:
     """The limits of a run.
 
@@ -102,9 +100,7 @@ _LONGEST = 20
 
 
 def possible_limits(
-    ini: Mapping[str, str] | None,
-    environment: Mapping[str, str],
-    edition: Edition | None = None,
+    ini: Mapping[str, str] | None, environment: Mapping[str, str], edition: Edition | None = None
 ) -> frozenset[CacheLimits]:
     """All limits that the document allows a run to use.
 
@@ -147,10 +143,7 @@ def _whole_number(text: str | None) -> int | None:
 
 
 def expected_aging(
-    entries: Iterable[AgedEntry],
-    other: int,
-    limits: CacheLimits,
-    edition: Edition | None = None,
+    entries: Iterable[AgedEntry], other: int, limits: CacheLimits, edition: Edition | None = None
 ) -> Aging:
     """The entries that a run must remove, and those that it must keep.
 

@@ -13,10 +13,7 @@ from pytest_ascendcache.contract.outcome import EntryState, Fate, Outcome
 
 
 def is_under_debug(
-    options: CompileOptions,
-    operator_type: str,
-    operator_name: str,
-    edition: Edition | None = None,
+    options: CompileOptions, operator_type: str, operator_name: str, edition: Edition | None = None
 ) -> bool | None:
     """Whether a debug switch keeps this operator out of the cache.
 

@@ -104,8 +104,7 @@ DAMAGES = (
 METADATA_REPLACED = (
     Damage("metadata-a-directory", _instead(Path.mkdir, metadata=True)),
     Damage(
-        "metadata-a-dangling-link",
-        _instead(lambda path: path.symlink_to("nowhere"), metadata=True),
+        "metadata-a-dangling-link", _instead(lambda path: path.symlink_to("nowhere"), metadata=True)
     ),
 )
 """Other things in the place of the metadata. Stress runs do not use these."""

@@ -169,10 +169,7 @@ class Replay:
         return {name: each for name, each in self.names.items() if each.data != each.durable}
 
     def without(
-        self,
-        dropped: Iterable[NameChange] = (),
-        zeros: bool = False,
-        lost: Inode | None = None,
+        self, dropped: Iterable[NameChange] = (), zeros: bool = False, lost: Inode | None = None
     ) -> Tree:
         """What remains after a power loss that undoes the name changes ``dropped`` and loses
         unsynced data, of every file or only of ``lost``."""
@@ -183,8 +180,7 @@ class Replay:
                 _apply(names, change)
         reachable = {name: inode for name, inode in names.items() if _has_parents(name, names)}
         return _tree(
-            reachable,
-            lambda inode: inode.lost(zeros) if lost in (None, inode) else inode.data,
+            reachable, lambda inode: inode.lost(zeros) if lost in (None, inode) else inode.data
         )
 
 

@@ -143,8 +143,7 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     """
     if not isinstance(document, list):
         raise SingleOpError(
-            "E10032",
-            f"{origin}: the top level is {_kind(document)}; write an array of operators.",
+            "E10032", f"{origin}: the top level is {_kind(document)}; write an array of operators."
         )
     operators: list[OperatorSpec] = []
     fuzzy = False
@@ -367,8 +366,7 @@ def _data_type(value: object, where: str) -> DataType:
         return data_type("UNDEFINED" if name.upper() == "UNDEFINED" else name.lower())
     except KeyError:
         raise SingleOpError(
-            "E10027",
-            f"{where}: {name!r} is no data type; write one of {', '.join(type_names())}.",
+            "E10027", f"{where}: {name!r} is no data type; write one of {', '.join(type_names())}."
         ) from None
 
 
@@ -376,8 +374,7 @@ def _format(value: object, where: str) -> str:
     name: str = typed(value, str, where)
     if name.upper() not in FORMATS:
         raise SingleOpError(
-            "E10027",
-            f"{where}: {name!r} is no format; write one of {', '.join(sorted(FORMATS))}.",
+            "E10027", f"{where}: {name!r} is no format; write one of {', '.join(sorted(FORMATS))}."
         )
     return name.upper()
 

@@ -236,10 +236,7 @@ def ascend_script(
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
-    with (
-        _sandbox(request, ascend_session, ascend_evidence) as sandbox,
-        turn(ascend_session.turns),
-    ):
+    with _sandbox(request, ascend_session, ascend_evidence) as sandbox, turn(ascend_session.turns):
         yield ScriptUnderTest(toolchain, sandbox, ascend_evidence, ascend_session.script_runs)
 
 

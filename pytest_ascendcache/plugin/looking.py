@@ -54,10 +54,7 @@ def _look(config: pytest.Config, session: pytest.Session) -> int | None:
 
 
 def rule_list(
-    items: Iterable[pytest.Item],
-    text: str,
-    language: Language,
-    editions: Sequence[Edition] = (),
+    items: Iterable[pytest.Item], text: str, language: Language, editions: Sequence[Edition] = ()
 ) -> list[str]:
     """The lines that list the rules of the editions which contain ``text``, in 80 columns.
 

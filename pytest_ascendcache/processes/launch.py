@@ -43,11 +43,7 @@ class Command:
     @property
     def surroundings(self) -> dict[str, object]:
         """Environment, working directory and umask, as guards and fork servers read them."""
-        return {
-            "environ": dict(self.environment),
-            "cwd": str(self.work),
-            "umask": self.umask,
-        }
+        return {"environ": dict(self.environment), "cwd": str(self.work), "umask": self.umask}
 
 
 @dataclass(frozen=True)

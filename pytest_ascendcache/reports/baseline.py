@@ -92,12 +92,7 @@ class Baseline:
             before = self.harms[key]
             if before is None or fault.harm.rank < before.rank:
                 return None
-        return {
-            "entry": str(self.path),
-            "reason": AS_BEFORE,
-            "link": "",
-            "instead": verdict.value,
-        }
+        return {"entry": str(self.path), "reason": AS_BEFORE, "link": "", "instead": verdict.value}
 
 
 @dataclass(frozen=True)

@@ -299,8 +299,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     counts = Counter(check["rule"] for check in group.checks)
     ordered = rules.by_explanation(group)
     ranked = sorted(
-        group.checks,
-        key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"])),
+        group.checks, key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"]))
     )
     # The check that stands for the cause: the explaining rule's with the shortest command.
     first = min(

@@ -368,10 +368,7 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
         # What was observed says more than the request, which is in the block of the cause.
         reason_lines = wrapped(translated(bare(cause.reason), terminal.language), width=width)
     if len(reason_lines) > lines:
-        reason_lines = [
-            *reason_lines[: lines - 1],
-            cut(" ".join(reason_lines[lines - 1 :]), width),
-        ]
+        reason_lines = [*reason_lines[: lines - 1], cut(" ".join(reason_lines[lines - 1 :]), width)]
     for line in reason_lines:
         terminal.reporter.line("    " + line)
     return 1 + len(reason_lines)

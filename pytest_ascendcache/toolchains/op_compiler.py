@@ -30,10 +30,7 @@ def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
     ``ToolchainError`` if there is no such program."""
     path = find_program(program, "op_compiler")
     launcher, has_strace = with_strace(
-        {
-            "op-compiler": (str(path),),
-            "installer": ("/bin/sh", "-c", _INSTALLER, "installer"),
-        }
+        {"op-compiler": (str(path),), "installer": ("/bin/sh", "-c", _INSTALLER, "installer")}
     )
     capabilities = {Capability.OP_COMPILER}
     if has_strace:

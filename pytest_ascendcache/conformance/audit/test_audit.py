@@ -21,10 +21,7 @@ _CHECKS = [
 
 @pytest.mark.parametrize("check", _CHECKS)
 def test_audit(
-    check: Check,
-    ascend_audit: Audit,
-    ascend_evidence: Evidence,
-    ascend_session: Any,
+    check: Check, ascend_audit: Audit, ascend_evidence: Evidence, ascend_session: Any
 ) -> None:
     several = len(ascend_session.settings.audit.directories) > 1
     where = f"{ascend_audit.directory}: " if several else ""

@@ -112,10 +112,7 @@ def _long(spelling: Spelling) -> str:
 
 
 SECTIONS = ("", "[ByOpType]")
-_FILES = (
-    _long(Spelling()),
-    *(_plain(each, section) for each in ODDITIES for section in SECTIONS),
-)
+_FILES = (_long(Spelling()), *(_plain(each, section) for each in ODDITIES for section in SECTIONS))
 _ODD_FILES = (
     # Byte order marks, line ends and empty lines are odd before a section's name as well.
     *(_plain(each, SECTIONS[place % 2]) for place, each in enumerate(TOGETHER)),

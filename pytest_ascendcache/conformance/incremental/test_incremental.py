@@ -288,10 +288,7 @@ def _leaves(value: Any) -> list[Any]:
 
 @rule("incremental/info-describes")
 def test_info_holds_name_attributes_formats_and_types(network: NetworkUnderTest) -> None:
-    probes = (
-        replace(LEAKY, format="NCHW", dtype="float16"),
-        Probe("Square", format="NHWC"),
-    )
+    probes = (replace(LEAKY, format="NCHW", dtype="float16"), Probe("Square", format="NHWC"))
     network.run(probe_network(*probes))
     for probe in probes:
         leaves = [str(each).lower() for each in _leaves(_kernel(network, probe.node_name).info)]

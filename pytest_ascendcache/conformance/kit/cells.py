@@ -124,11 +124,7 @@ def observe(
         *operators,
         mode=options.cache_mode,
         environment={**cells[0].environment, **(environment or {})},
-        **{
-            **chosen,
-            "debug_level": options.debug_level,
-            "debug_config": options.debug_config,
-        },
+        **{**chosen, "debug_level": options.debug_level, "debug_config": options.debug_config},
     )
     failure = cache.failed_for_the_cache(run, environment)
     return Observed(cells, cache, run, shelf, tables, stale_sha256, environment, other, failure)

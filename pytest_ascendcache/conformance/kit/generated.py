@@ -116,10 +116,7 @@ class FamilyRuns:
         rare = sorted(operators, key=_is_rare)
         plain = len(rare) - sum(map(_is_rare, rare))
         half = plain if 0 < plain < len(rare) else len(rare) // 2
-        return {
-            **self._compiled(rare[:half], options),
-            **self._compiled(rare[half:], options),
-        }
+        return {**self._compiled(rare[:half], options), **self._compiled(rare[half:], options)}
 
     def wrong(self, run: Run, fresh: Fresh) -> list[OperatorSpec]:
         """Operators of a run whose delivered kernel is not the fresh one. Raises NotDecidable if

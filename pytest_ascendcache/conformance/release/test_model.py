@@ -58,9 +58,7 @@ def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> Rele
 
 
 @rule("release/model-cached-is-fresh")
-def test_a_new_cache_gives_the_model_of_a_fresh_conversion(
-    conversions: ReleaseConversions,
-) -> None:
+def test_a_new_cache_gives_the_model_of_a_fresh_conversion(conversions: ReleaseConversions) -> None:
     conversions.fresh()
     every, problems = conversions.new_cache(), list[Problem]()
     for each in every:

@@ -10,9 +10,4 @@ from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
 from pytest_ascendcache.toolchains.cann_cache.toolchain import cann_cache_toolchain
 
-__all__ = [
-    "Builder",
-    "SourceError",
-    "Toolkit",
-    "cann_cache_toolchain",
-]
+__all__ = ["Builder", "SourceError", "Toolkit", "cann_cache_toolchain"]

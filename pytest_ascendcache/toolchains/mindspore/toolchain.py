@@ -249,11 +249,7 @@ _STATES = 6
 
 
 def mindspore_toolchain(
-    name: str,
-    python: str | None,
-    deadline: float,
-    start: str = "fork",
-    other: str | None = None,
+    name: str, python: str | None, deadline: float, start: str = "fork", other: str | None = None
 ) -> MindSporeToolchain:
     """One of the two toolchains, by name. ``python`` is that of the wheel, ``other`` that of
     another release. This starts nothing but these Pythons, to ask for versions."""
