@@ -244,7 +244,9 @@ def main(arguments: list[str] | None = None) -> int:
                 language,
             )
         )
-    if options.output and options.output.resolve() in [each.resolve() for each in options.reports]:
+    if options.output and os.path.realpath(options.output) in map(
+        os.path.realpath, options.reports
+    ):
         replaced = f"{options.output} would replace a report that is compared; name another file."
         parser.error(translated(replaced, language))
     try:

@@ -6,6 +6,7 @@ import argparse
 import base64
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -161,7 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("report", type=Path, help="a file that --ascend-report wrote")
     parser.add_argument("page", type=Path, help="the page to write")
     options = parser.parse_args(arguments)
-    if options.page.resolve() == options.report.resolve():
+    if os.path.realpath(options.page) == os.path.realpath(options.report):
         parser.error(f"{options.page} would replace the report; name another file.")
     try:
         write_output(options.page, html_report(read_report(options.report)))
