@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.contract.harm import Harm
 
 _SHOWN_FIELDS = 3
@@ -145,7 +146,8 @@ class Evidence:
     made to see it, not counted in ``starts``, and ``harm_seconds`` their duration. ``accuracy`` has
     measurements of delivered kernels. ``factors`` has the level of each factor, for a check of one
     combination. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in which
-    ranks were running, ``asleep`` those in which one used no processor.
+    ranks were running, ``asleep`` those in which one used no processor. ``facts`` are what checks
+    and judges found not to be as promised; they decide verdict, harm and cause.
     """
 
     sandbox: str = ""
@@ -169,6 +171,7 @@ class Evidence:
     timeline: list[RankEvent] = field(default_factory=list)
     sizes: list[CacheSize] = field(default_factory=list)
     findings: list[dict[str, object]] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     _began: float | None = field(default=None, repr=False)
     _sightings: list[Sighting] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
@@ -208,6 +211,7 @@ class Evidence:
         # Not dataclasses.asdict: it copies every string of every step, for every check.
         data = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         data["steps"] = [step.as_dict() for step in self.steps]
+        data["facts"] = [fact.as_dict() for fact in self.facts]
         for name in ("accuracy", "ranks", "timeline", "sizes"):
             data[name] = [vars(each) for each in data[name]]
         return data
