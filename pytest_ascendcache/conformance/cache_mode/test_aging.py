@@ -48,7 +48,7 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Place
 from pytest_ascendcache.faults import Act, Action, FaultPlan
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -123,7 +123,7 @@ def test_a_run_creates_the_file_where_the_document_says(
     for other in cache.root.rglob("op_cache.ini"):
         if other != path:
             where = other.relative_to(cache.root)
-            cache.evidence.saw(Harm.MISPLACED, f"op_cache.ini lies in {where.parent}")
+            cache.evidence.saw(Place.MISPLACED, f"op_cache.ini lies in {where.parent}")
     assert path.is_file(), "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     assert "[op_compiler_cache]" in lines, "op_cache.ini lacks its section"
@@ -587,7 +587,7 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
     if left > 8 * MEGABYTE:
-        cache.evidence.saw(Harm.MISPLACED, f"what is no entry stays: {left} bytes under 8 MB")
+        cache.evidence.saw(Place.MISPLACED, f"what is no entry stays: {left} bytes under 8 MB")
     assert left <= 8 * MEGABYTE, f"{left} bytes stay for ever, under a limit of 8 MB"
 
 

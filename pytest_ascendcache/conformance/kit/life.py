@@ -44,11 +44,12 @@ from pytest_ascendcache.contract import (
     is_under_debug,
     other_soc,
 )
+from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN, STORED
 from pytest_ascendcache.faults import Damage
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.aftermath import CacheWitness
-from pytest_ascendcache.observation.evidence import Sighting, Witness
+from pytest_ascendcache.observation.evidence import Witness
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 YEAR = 365 * 86400.0
@@ -123,10 +124,10 @@ class _AspectWitness:
     witness: CacheWitness
     aspect: Aspect
 
-    def seen(self) -> list[Sighting]:
+    def seen(self) -> list[Fact]:
         return self.witness.seen(self.aspect in (Aspect.LINKS, Aspect.NAMES, Aspect.PLACE))
 
-    def afterwards(self) -> Sighting | None:
+    def afterwards(self) -> Fact | None:
         asks = self.aspect in (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.HEALING)
         return self.witness.afterwards() if asks else None
 

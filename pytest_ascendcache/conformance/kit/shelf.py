@@ -27,7 +27,7 @@ from pytest_ascendcache.contract.aging import (
     INI_SIZE,
     MEGABYTE,
 )
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Place
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -194,7 +194,7 @@ class Shelf:
         gone = set(self.gone())
         if gone < set(goes):
             stays = ", ".join(sorted(set(goes) - gone))
-            self._cache.evidence.saw(Harm.MISPLACED, f"what should have aged stays: {stays}")
+            self._cache.evidence.saw(Place.MISPLACED, f"what should have aged stays: {stays}")
         ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
         if not self._cache.edition.idle:
             # This edition does not say which entries are old; all are of one size, so only the
