@@ -237,6 +237,8 @@ def _harm(
     observed = observed_harm(evidence)
     if observed is None or not (broken or harm_in(observed).fails):
         return None
+    if not broken:
+        evidence.facts = [observed]
     evidence.harm = sentence(observed)
     return harm_in(observed)
 

@@ -262,22 +262,22 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
 
     * one rule explains both, or a rule and one that rests on it;
     * or the same harm was done with the same kinds of options;
-    * or the same was observed, and did the same harm that fails a run;
+    * or the same was observed, and did the same harm, which is worse than a stale kernel;
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
     """
     if one.verdict != other.verdict or one.verdict in _UNDECIDED:
         return False
     first, second = (rules.by_explanation(each)[0] for each in (one, other))
-    fails = [each.harm is not None and Harm(each.harm).fails for each in (one, other)]
+    severe = [harm_rank(each.harm) < Harm.STALE.rank for each in (one, other)]
     same = one.harm is not None and one.harm == other.harm
     if first == second:
-        return same or not any(fails)
-    if (_rests(first, second) or _rests(second, first)) and fails[0] == fails[1]:
+        return same or not any(severe)
+    if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
-    if same and fails[0] and one.effects & other.effects:
+    if same and severe[0] and one.effects & other.effects:
         return True
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
 
@@ -297,10 +297,15 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     ranked = sorted(
         group.checks, key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"]))
     )
-    # The check that stands for the cause: the explaining rule's with the fewest runs.
+    # The check that stands for the cause: of the explaining rule's with the worst harm the one
+    # with the fewest runs.
     first = min(
         (each for each in ranked if each["rule"] == ordered[0]),
-        key=lambda each: (BROKEN.index(each["verdict"]), each["evidence"].get("starts", 0)),
+        key=lambda each: (
+            BROKEN.index(each["verdict"]),
+            harm_rank(each.get("harm")),
+            each["evidence"].get("starts", 0),
+        ),
     )
     ranked = [first, *(each for each in ranked if each is not first)]
     effects: dict[str, Check] = {}
