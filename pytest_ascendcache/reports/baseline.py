@@ -129,7 +129,9 @@ class News:
                 if each.verdict is Verdict.PASS and (each.rule, each.check) in then
             ),
             same=tuple(
-                each for each in records if each.deviation and each.deviation["reason"] == AS_BEFORE
+                each
+                for each in records
+                if each.deviation and each.deviation["entry"] == str(baseline.path)
             ),
             not_judged=len(then - decided),
             lost=len(passed - decided),
