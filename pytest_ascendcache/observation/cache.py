@@ -26,6 +26,8 @@ from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
 from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
+from pytest_ascendcache.observation.gate import Gated
+from pytest_ascendcache.observation.gated_run import GatedRun, look
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -77,7 +79,7 @@ class Shared:
         self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), copied)
 
 
-class CacheUnderTest:
+class CacheUnderTest(Gated):
     """An empty cache directory of its own, with HOME and working directory.
 
     :meth:`compile` tells which kernels a run reused and what became of their entries. Before each
@@ -98,14 +100,13 @@ class CacheUnderTest:
         shared: Shared | None = None,
         edition: Edition | None = None,
     ) -> None:
-        self.toolchain = toolchain
+        super().__init__(toolchain, evidence)
         self.edition = edition or default()
         self.sandbox = sandbox
         self.root = sandbox / "cache"
         self.home = sandbox / "home"
         self.work = sandbox / "work"
         self.layout = CacheLayout(self.root)
-        self.evidence = evidence or Evidence()
         self.options = CompileOptions(soc=toolchain.soc)
         self.marks = control.serves_marked and not toolchain.birthmarks
         self.as_model = False
@@ -207,13 +208,7 @@ class CacheUnderTest:
 
     def _watched(self, requests: Sequence[CompileRequest]) -> list[Run]:
         self.mark()
-        before = Snapshot.take(self.root)
-        results = self.toolchain.compile_together(requests)
-        after = Snapshot.take(self.root)
-        return [
-            self._observed(request, result, before, after)
-            for request, result in zip(requests, results, strict=True)
-        ]
+        return [*map(self._observed, self.toolchain.compiled(requests, look(self.root)))]
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator. If
@@ -541,8 +536,8 @@ class CacheUnderTest:
         return run
 
     def _unmarked(self, request: CompileRequest) -> Run:
-        (result,) = self.toolchain.compile_together([request])
-        return self._observed(request, result, Snapshot({}), Snapshot({}))
+        (run,) = self.toolchain.compiled([request])
+        return self._observed(run)
 
     def known_state(
         self,
@@ -570,16 +565,15 @@ class CacheUnderTest:
         """Never mark these entries. They are large, and no check asks for their operators."""
         self._left_alone.update(stems)
 
-    def _observed(
-        self, request: CompileRequest, result: CompileResult, before: Snapshot, after: Snapshot
-    ) -> Run:
+    def _observed(self, gated: GatedRun[CompileResult]) -> Run:
         """The run of a process that has ended, recorded as evidence."""
+        request, result = gated.request, gated.result
         choice = request.options.entry_choice
         run = Run(
             result=result,
             operators=request.operators,
-            before=before,
-            after=after,
+            before=gated.before.get(self.root, Snapshot({})),
+            after=gated.after.get(self.root, Snapshot({})),
             marked=dict(self._tokens) if self.marks else None,
             born=self._seen(result) if self.toolchain.birthmarks else None,
             known={
@@ -589,7 +583,7 @@ class CacheUnderTest:
             },
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
-        self._note(run)
+        self._note(run, gated.number)
         return run
 
     def _seen(self, result: CompileResult) -> frozenset[str]:
@@ -599,10 +593,8 @@ class CacheUnderTest:
             self._born |= find_canaries(path.read_bytes())
         return before
 
-    def _note(self, run: Run) -> None:
-        self.evidence.starts += 1
-        self.evidence.compiles += len(run.operators)
-        self.evidence.sizes += run.sizes(self.evidence.starts)
+    def _note(self, run: Run, number: int) -> None:
+        self.evidence.sizes += run.sizes(number)
         before, after = run.before.files, run.after.files
         metadata = {
             path: (before[path].text, after[path].text)

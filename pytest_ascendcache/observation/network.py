@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
+from pytest_ascendcache.caches import KERNEL_META, NetworkLayout
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
+from pytest_ascendcache.observation.gate import Gated, GatedProcess
+from pytest_ascendcache.observation.gated_run import GatedRun, look
 from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
@@ -61,7 +63,7 @@ class Watch:
 
     def __init__(self, networks: NetworkUnderTest) -> None:
         self._networks = networks
-        self._before = Snapshot.take(networks.site)
+        self._before = look(networks.site)
         self._running: list[RankProcess] = []
         self._since = 0.0
 
@@ -69,18 +71,19 @@ class Watch:
         """Start one rank. Wait for it with :meth:`wait`."""
         if not self._running:
             self._since = time.monotonic()
-        process = self._networks.toolchain.start_rank(request)
+        process = cast("RankProcess", self._networks.toolchain.rank(request, self._before))
         self._networks.evidence.happened(rank_of(request), "start")
         self._running.append(process)
         return process
 
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
         """Wait for a rank to end; kill it after ``deadline`` seconds."""
-        result = process.wait(deadline, [each for each in self._running if each is not process])
+        others = [each for each in self._running if each is not process]
+        run = cast("GatedProcess[TrainResult]", process).ended(deadline, others)
         self._running.remove(process)
         if not self._running:
             self._networks.evidence.waited += time.monotonic() - self._since
-        return self._networks.observed(result, self._before)
+        return self._networks.observed(run)
 
     def end(self) -> None:
         """Kill every rank that nobody waited for."""
@@ -88,7 +91,7 @@ class Watch:
         self._running.clear()
 
 
-class NetworkUnderTest:
+class NetworkUnderTest(Gated):
     """Ranks of the toolchain under test, in an empty directory of their own. ``cache`` is the
     default of ``MS_COMPILER_CACHE_PATH``, ``work`` the working directory. Every run is a
     process."""
@@ -100,12 +103,11 @@ class NetworkUnderTest:
         control: NetworkControl,
         evidence: Evidence | None = None,
     ) -> None:
-        self.toolchain = toolchain
+        super().__init__(toolchain, evidence)
         self.sandbox = sandbox
         self.site = sandbox / "site"
         self.cache = self.site / "cache"
         self.work = self.site / "work"
-        self.evidence = evidence or Evidence()
         self.layout: NetworkLayout = getattr(toolchain, "network_layout", KERNEL_META)
         self._control = control
         self._marked: set[str] = set()
@@ -296,14 +298,15 @@ class NetworkUnderTest:
         self._marked |= {each.replace(name, copy.name, 1) for each in self._marked}
         return copy
 
-    def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
-        """A finished run, with the current state of the directories."""
+    def observed(self, gated: GatedRun[TrainResult]) -> NetworkRun:
+        """A finished run, with the state of the directories before and after."""
+        result = gated.result
         place = self.layout.place(result.request.environment, result.request.work)
         inside = place.is_relative_to(self.site)
         run = NetworkRun(
             result=result,
-            before=before,
-            after=Snapshot.take(self.site),
+            before=gated.before[self.site],
+            after=gated.after[self.site],
             place=str(place.relative_to(self.site)) if inside else str(place),
             impostor=self._control.impostor,
             marked=frozenset(self._marked),
@@ -331,9 +334,7 @@ class NetworkUnderTest:
                 rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
             )
         self.evidence.happened(rank, "end", run.result.ending)
-        self.evidence.starts += 1
         self._cross_check(run)
-        self.evidence.compiles += len(run.network.nodes)
         self.evidence.steps.append(run.step())
 
     def _cross_check(self, run: NetworkRun) -> None:

@@ -23,6 +23,7 @@ from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.client_run import WRONG, ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting, Step
+from pytest_ascendcache.observation.gate import Gated
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.observed import shown_output
@@ -56,7 +57,7 @@ class Compiled:
         return self.result.output
 
 
-class StaticKernelsUnderTest:
+class StaticKernelsUnderTest(Gated):
     """``opp`` is an empty operator package that kernels are installed into, ``build`` the client's
     build directory, ``work`` the working directory. Every run is a process. ``shelf`` keeps
     packages, so that checks of one session need not compile them again."""
@@ -69,12 +70,11 @@ class StaticKernelsUnderTest:
         evidence: Evidence | None = None,
         turns: Path | None = None,
     ) -> None:
-        self.toolchain = toolchain
+        super().__init__(toolchain, evidence)
         self.sandbox = sandbox
         self.opp = sandbox / "opp"
         self.build = sandbox / "build"
         self.work = sandbox / "work"
-        self.evidence = evidence or Evidence()
         self._shelf = shelf
         self._turns = turns or shelf / ".turns"
         self._numbers = count()
@@ -298,13 +298,12 @@ class StaticKernelsUnderTest:
         processes: list[StaticProcess] = []
         try:
             for request in requests:
-                processes.append(self.toolchain.start_static(request))
+                processes.append(self.toolchain.static(request))
             yield processes
         finally:
             end_all(processes)
 
     def _note(self, result: StaticResult) -> None:
-        self.evidence.starts += 1
         output = shown_output(result.output, result.succeeded)
         self.witness.note(result)
         self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
