@@ -3,7 +3,7 @@
 This room sends requests to a toolchain and looks at markers and two snapshots. It does not judge.
 """
 
-from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
+from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, ClientRun
 from pytest_ascendcache.observation.control import CONTROL_RUNS, network_control, positive_control
 from pytest_ascendcache.observation.evidence import (
@@ -27,6 +27,7 @@ from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest, state_of
+from pytest_ascendcache.observation.warm import Shared
 
 __all__ = [
     "CONTROL_RUNS",
