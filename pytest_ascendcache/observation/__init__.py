@@ -20,14 +20,16 @@ from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
 from pytest_ascendcache.observation.launched import launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
-from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
+from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
-from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest, state_of
+from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest
+from pytest_ascendcache.observation.static_processes import state_of
 from pytest_ascendcache.observation.warm import Shared
+from pytest_ascendcache.observation.watched_ranks import NetworkControl, Watch
 
 __all__ = [
     "CONTROL_RUNS",

@@ -231,7 +231,7 @@ def ascend_script(
     All tests use one operator package and therefore take turns, also with ``-n``.
     """
     from pytest_ascendcache.observation.script import ScriptUnderTest
-    from pytest_ascendcache.observation.static_kernel import turn
+    from pytest_ascendcache.observation.static_processes import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain
