@@ -18,9 +18,10 @@ from pytest_ascendcache.contract import CacheMode, Delivered, Fate
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.observation.impostor import NETWORK, SLOPES, Impostor, Marks, OtherConstant
-from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
+from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.probe_networks import Probe, probe_network
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.watched_ranks import NetworkControl
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 

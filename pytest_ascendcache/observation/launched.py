@@ -8,19 +8,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
 
-from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.observation.gate import GatedGang
+from pytest_ascendcache.observation.gated_run import look
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import Script
-
-if TYPE_CHECKING:
-    from pytest_ascendcache.toolchains.mindspore.gang import Gang
-    from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
-
 
 _RANK = re.compile(r"(?i)(?<![/\w])(?:rank|worker|node)(?:[ _-]?id)?[ :=\[]*(\d+)\b")
 _ERROR = re.compile(r"(?i)error|fail|timed out|abnormal|exit|killed|lost|died")
@@ -32,25 +27,24 @@ class LaunchedGang:
     """A running gang; :meth:`wait` tells how its ranks ended."""
 
     networks: NetworkUnderTest
-    launched: Gang
-    before: Snapshot
+    launched: GatedGang
     since: float
 
     def wait(self, patience: float) -> list[NetworkRun]:
         """One run for each rank. After ``patience`` seconds all are killed."""
-        results = self.launched.wait(patience)
+        ended = self.launched.ended(patience)
         self.networks.evidence.waited += time.monotonic() - self.since
-        runs = [self.networks.observed(each, self.before) for each in results]
+        runs = [*map(self.networks.observed, ended)]
         return [replace(run, after=runs[-1].after) for run in runs]
 
     def settles(self) -> None:
         """Wait until every rank is waiting, or is stopped and the others wait for it."""
-        self.launched.settles()
+        self.launched.gang.settles()
 
     def blamed(self, lost: int) -> list[int]:
         """Ranks that the others' error messages name after the rank ``lost`` was killed. Messages
         about a rank's start, and paths with its number, do not count."""
-        lines = self.launched.said(lost).splitlines()
+        lines = self.launched.gang.said(lost).splitlines()
         errors = [each for each in lines if _ERROR.search(each) and not _NO_ERROR.search(each)]
         return sorted({int(each[1]) for line in errors for each in _RANK.finditer(line)})
 
@@ -63,7 +57,7 @@ class LaunchedGang:
         total = numpy.sum(parts, axis=0) if parts else None
         return [
             rank
-            for rank, received in enumerate(self.launched.sums)
+            for rank, received in enumerate(self.launched.gang.sums)
             if total is None or received is None or not numpy.allclose(received, total, rtol=1e-4)
         ]
 
@@ -77,13 +71,12 @@ def launched_gang(
     script: Script | None = None,
 ) -> Iterator[LaunchedGang]:
     """Start a gang with the toolchain's launcher. Ranks that nobody waits for are killed."""
-    toolchain = cast("MindSporeToolchain", networks.toolchain)
     with meeting_place(size) as place:
         request = networks.request(network, environment=environment, script=script)
-        before = Snapshot.take(networks.site)
+        before = look(networks.site)
         since = time.monotonic()
-        launched = toolchain.start_gang(request, size, place.port)
+        launched = networks.toolchain.gang(request, size, place.port, before)
         try:
-            yield LaunchedGang(networks, launched, before, since)
+            yield LaunchedGang(networks, launched, since)
         finally:
-            launched.kill()
+            launched.gang.kill()

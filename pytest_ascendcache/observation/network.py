@@ -4,91 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
-from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
+from pytest_ascendcache.observation.impostor import TENSOR, misfits
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
-from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.observation.watched_ranks import NetworkControl, WatchedRanks
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.processes.launch import end_all
 from pytest_ascendcache.toolchains import (
-    RankProcess,
-    Script,
     Toolchain,
     ToolchainError,
     TrainRequest,
-    TrainResult,
 )
 
 _DIGITS = 5
 """Longest rank id that no toolchain has a reason to refuse."""
 
 
-@dataclass(frozen=True)
-class NetworkControl:
-    """What checks may assume: the marker, and whether a marked kernel runs. ``reuses``: kernels are
-    reused at all, changed or not. ``reason`` says why not.
-
-    If copies of kernels are used, ``shelf`` is a directory for marked copies and ``warm`` lists
-    them. ``seconds`` is the duration of a run that found everything cached.
-    """
-
-    impostor: Marks
-    serves_marked: bool = True
-    reuses: bool = True
-    reason: str = ""
-    shelf: Path | None = None
-    seconds: float = 0.0
-    warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
-
-
-class Watch:
-    """Ranks of ``networks`` that are started and waited for one by one."""
-
-    def __init__(self, networks: NetworkUnderTest) -> None:
-        self._networks = networks
-        self._before = Snapshot.take(networks.site)
-        self._running: list[RankProcess] = []
-        self._since = 0.0
-
-    def start(self, request: TrainRequest) -> RankProcess:
-        """Start one rank. Wait for it with :meth:`wait`."""
-        if not self._running:
-            self._since = time.monotonic()
-        process = self._networks.toolchain.start_rank(request)
-        self._networks.evidence.happened(rank_of(request), "start")
-        self._running.append(process)
-        return process
-
-    def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
-        """Wait for a rank to end; kill it after ``deadline`` seconds."""
-        result = process.wait(deadline, [each for each in self._running if each is not process])
-        self._running.remove(process)
-        if not self._running:
-            self._networks.evidence.waited += time.monotonic() - self._since
-        return self._networks.observed(result, self._before)
-
-    def end(self) -> None:
-        """Kill every rank that nobody waited for."""
-        end_all(self._running)
-        self._running.clear()
-
-
-class NetworkUnderTest:
+class NetworkUnderTest(WatchedRanks):
     """Ranks of the toolchain under test, in an empty directory of their own. ``cache`` is the
     default of ``MS_COMPILER_CACHE_PATH``, ``work`` the working directory. Every run is a
     process."""
@@ -100,51 +41,8 @@ class NetworkUnderTest:
         control: NetworkControl,
         evidence: Evidence | None = None,
     ) -> None:
-        self.toolchain = toolchain
-        self.sandbox = sandbox
-        self.site = sandbox / "site"
-        self.cache = self.site / "cache"
-        self.work = self.site / "work"
-        self.evidence = evidence or Evidence()
-        self.layout: NetworkLayout = getattr(toolchain, "network_layout", KERNEL_META)
-        self._control = control
-        self._marked: set[str] = set()
-        self._numbers = count()
+        super().__init__(toolchain, sandbox, control, evidence)
         self.witness = NetworkWitness(self)
-        self.work.mkdir(parents=True)
-
-    def __repr__(self) -> str:
-        return f"<networks in {self.sandbox}>"
-
-    def request(
-        self,
-        network: Network,
-        rank: int | str | None = None,
-        gang: Address | None = None,
-        environment: Mapping[str, str] | None = None,
-        phase: Phase | None = None,
-        second: float = 1.0,
-        file: Path | None = None,
-        script: Script | None = None,
-    ) -> TrainRequest:
-        """The request of :meth:`run`. ``gang`` says how many ranks there are and where they
-        meet."""
-        settings = {"MS_COMPILER_CACHE_PATH": str(self.cache)}
-        if rank is not None:
-            settings["RANK_ID"] = str(rank)
-        if gang is not None:
-            settings.update(gang.environment)
-        settings.update(environment or {})
-        return TrainRequest(
-            network,
-            self.new_directory(),
-            self.work,
-            settings,
-            phase,
-            second,
-            file,
-            script=script or Script(),
-        )
 
     def run(
         self,
@@ -166,32 +64,6 @@ class NetworkUnderTest:
         pass. Raises ``NotDecidable`` if the positive control has seen no reuse."""
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
-
-    def attempt(self, request: TrainRequest) -> NetworkRun:
-        """Like :meth:`run`, but a failure is a valid result. Raises ``ToolchainError`` if the
-        process does not end."""
-        return self.together(request)[0]
-
-    def together(self, *requests: TrainRequest) -> list[NetworkRun]:
-        """Start one process for each request, all at the same time, and wait for all of them.
-        Raises ``ToolchainError`` if one of them does not end."""
-        with self.watch() as watch:
-            processes = [watch.start(request) for request in requests]
-            runs = [watch.wait(process) for process in processes]
-        for run in runs:
-            if run.result.returncode is None:
-                raise ToolchainError(f"the rank {run.result.failure}")
-        return [replace(run, after=runs[-1].after) for run in runs]
-
-    @contextmanager
-    def watch(self) -> Iterator[Watch]:
-        """Watch ranks that are started and end one by one. Those still running at the end are
-        killed."""
-        watch = Watch(self)
-        try:
-            yield watch
-        finally:
-            watch.end()
 
     def interruption(self, network: Network) -> Interruption[NetworkRun]:
         """Record a run of rank 0 now, so that it can be interrupted later. Needs
@@ -296,57 +168,6 @@ class NetworkUnderTest:
         self._marked |= {each.replace(name, copy.name, 1) for each in self._marked}
         return copy
 
-    def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
-        """A finished run, with the current state of the directories."""
-        place = self.layout.place(result.request.environment, result.request.work)
-        inside = place.is_relative_to(self.site)
-        run = NetworkRun(
-            result=result,
-            before=before,
-            after=Snapshot.take(self.site),
-            place=str(place.relative_to(self.site)) if inside else str(place),
-            impostor=self._control.impostor,
-            marked=frozenset(self._marked),
-            trusted=self._control.serves_marked,
-            layout=self.layout,
-        )
-        self._note(run)
-        self.evidence.asleep = round(self.evidence.asleep + result.asleep, 1)
-        self.witness.note(run)
-        return run
-
-    def again(self, request: TrainRequest) -> NetworkRun:
-        """Start one rank to see the state of the directories. Not ending is a valid result."""
-        with self.watch() as watch:
-            return watch.wait(watch.start(request))
-
-    def new_directory(self) -> Path:
-        """A path for one run's files that does not exist yet."""
-        return self.sandbox / f"run{next(self._numbers)}"
-
-    def _note(self, run: NetworkRun) -> None:
-        rank = rank_of(run.result.request)
-        if run.stored:
-            self.evidence.happened(
-                rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
-            )
-        self.evidence.happened(rank, "end", run.result.ending)
-        self.evidence.starts += 1
-        self._cross_check(run)
-        self.evidence.compiles += len(run.network.nodes)
-        self.evidence.steps.append(run.step())
-
-    def _cross_check(self, run: NetworkRun) -> None:
-        """Note if the toolchain's own count disagrees. No verdict rests on it."""
-        claimed = run.result.claimed
-        if claimed is None or run.wrong or not (run.trusted and run.was_marked):
-            return
-        if (claimed > 0) != bool(run.compiled):
-            self.evidence.notes.append(
-                f"the toolchain says it compiled {claimed}; of the operators that can tell "
-                f"{len(run.compiled)} were compiled"
-            )
-
 
 class NetworkWitness:
     """Watches the runs of one ``NetworkUnderTest`` for harm."""
@@ -419,8 +240,3 @@ def _usability(run: NetworkRun, last: NetworkRun) -> Fact | None:
     if not last.succeeded:
         return Fact.seen(Ending.FAILURE, f"a run {last.result.ending}; later ones work")
     return None
-
-
-def rank_of(request: TrainRequest) -> str:
-    """The rank of a request, as its environment spells it."""
-    return request.environment.get("RANK_ID", "") or "0"

@@ -7,12 +7,15 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.observation.gate import Gate
+from pytest_ascendcache.observation.gated_run import ByHand
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.watched_compiler import Provocation, WatchedCompiler
@@ -63,7 +66,7 @@ class ScriptUnderTest:
         evidence: Evidence,
         undisturbed: UndisturbedRuns,
     ) -> None:
-        self.toolchain = toolchain
+        self.toolchain = Gate.of(toolchain, evidence)
         self.sandbox = sandbox
         self.evidence = evidence
         self._undisturbed = undisturbed
@@ -130,7 +133,7 @@ class ScriptUnderTest:
                 number = cards if isinstance(cards, int) else len(cards)
                 place = held.enter_context(meeting_place(number))
                 directory = work or self.directory("work")
-                job = self.toolchain.started(directory, place.port, cards, compiler.directory)
+                job = self.toolchain.run_script(directory, place.port, cards, compiler.directory)
                 started.append(held.enter_context(job))
             ended = [each.wait(patience, enough) for each in started]
         left = self.installed.packages - self._before
@@ -183,10 +186,13 @@ class ScriptUnderTest:
             script = self.installed.ai_core / name / "uninstall.sh"
             for each in (script, script.with_name("uninstall.real.sh")):
                 if each.exists():
-                    subprocess.run([each], timeout=_PATIENCE, capture_output=True, check=False)
+                    self.toolchain.by_hand(ByHand(str(each), self.sandbox), partial(_run, each))
 
     def _note(self, run: ScriptRun) -> None:
-        self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
             shown = shown_output(output, code == 0)
             self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, shown))
+
+
+def _run(script: Path) -> int:
+    return subprocess.run([script], timeout=_PATIENCE, capture_output=True, check=False).returncode

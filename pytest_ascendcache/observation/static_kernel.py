@@ -4,62 +4,42 @@ own."""
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
-from pytest_ascendcache.caches import InstalledKernels, Snapshot, TornIndex
+from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.contract.facts import Fact, Later, Numbers
 from pytest_ascendcache.contract.static_kernel import MODE, Index
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.client_run import WRONG, ClientRun
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
+from pytest_ascendcache.observation.static_processes import StaticProcesses, sha256_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
-from pytest_ascendcache.operators.opinfo import OperatorInfo
-from pytest_ascendcache.operators.opinfo_json import write_opinfo
-from pytest_ascendcache.processes.launch import end_all
 from pytest_ascendcache.toolchains import (
     Program,
-    StaticProcess,
     StaticRequest,
     StaticResult,
     Toolchain,
     ToolchainError,
 )
-from pytest_ascendcache.toolchains.op_compiler import NAME
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """The result of one run of op_compiler, and its new packages."""
-
-    result: StaticResult
-    packages: tuple[Path, ...]
-
-    @property
-    def output(self) -> str:
-        """The end of what it printed."""
-        return self.result.output
-
-
-class StaticKernelsUnderTest:
+class StaticKernelsUnderTest(StaticProcesses):
     """``opp`` is an empty operator package that kernels are installed into, ``build`` the client's
     build directory, ``work`` the working directory. Every run is a process. ``shelf`` keeps
     packages, so that checks of one session need not compile them again."""
+
+    witness: StaticWitness
 
     def __init__(
         self,
@@ -69,68 +49,10 @@ class StaticKernelsUnderTest:
         evidence: Evidence | None = None,
         turns: Path | None = None,
     ) -> None:
-        self.toolchain = toolchain
-        self.sandbox = sandbox
-        self.opp = sandbox / "opp"
-        self.build = sandbox / "build"
-        self.work = sandbox / "work"
-        self.evidence = evidence or Evidence()
-        self._shelf = shelf
-        self._turns = turns or shelf / ".turns"
-        self._numbers = count()
+        super().__init__(toolchain, sandbox, shelf, evidence, turns)
         self.witness = StaticWitness(self)
-        for path in (self.opp, self.build, self.work):
-            path.mkdir()
-
-    def __repr__(self) -> str:
-        return f"<static kernels in {self.sandbox}>"
-
-    @contextmanager
-    def alone_on_the_machine(self) -> Iterator[None]:
-        """Keep other checks of this test run from installing packages. CANN's installers wait for
-        any other installer on the machine, wherever it installs to, so checks on other workers
-        would make each other fail."""
-        if self.toolchain.name != NAME:
-            yield
-            return
-        with turn(self._turns):
-            yield
-
-    @property
-    def installed(self) -> InstalledKernels:
-        """What is installed."""
-        return InstalledKernels(self.opp)
-
-    def directory(self, name: str) -> Path:
-        """A new empty directory."""
-        path = self.sandbox / f"{name}{next(self._numbers)}"
-        path.mkdir()
-        return path
 
     # op_compiler.
-
-    def dump(self, *operators: OperatorSpec) -> Path:
-        """A directory of operator information, with one file for each operator."""
-        folder = self.directory("dump")
-        for number, operator in enumerate(operators):
-            info = OperatorInfo.of(operator)
-            write_opinfo(folder / info.file_name(number), info)
-        return folder
-
-    def compilation(
-        self, folder: Path, output: Path, options: Sequence[str] = (), soc: str = DEFAULT_SOC
-    ) -> StaticRequest:
-        """A run of op_compiler on a directory of operator information."""
-        arguments = ["-p", str(folder), "-v", soc, "-j", "2", "-o", str(output), *options]
-        return StaticRequest(Program.OP_COMPILER, tuple(arguments), self.work)
-
-    def compile(self, *operators: OperatorSpec, folder: Path | None = None) -> Compiled:
-        """Compile operators, or the contents of ``folder``, into a new directory; a failure is a
-        valid result."""
-        output = self.directory("packages")
-        folder = self.dump(*operators) if folder is None else folder
-        result = self.attempt(self.compilation(folder, output))
-        return Compiled(result, tuple(sorted(output.glob("*.run"))))
 
     def package(self, *operators: OperatorSpec, name: str = "", soc: str = DEFAULT_SOC) -> Path:
         """A package with the kernels of these operators, compiled once in a session. Raises
@@ -275,40 +197,6 @@ class StaticKernelsUnderTest:
         self.witness.observed(run)
         return run
 
-    # Processes.
-
-    def attempt(self, request: StaticRequest) -> StaticResult:
-        """Run one process; a failure is a valid result. Raises ``ToolchainError`` if it does not
-        end."""
-        return self.attempts([request])[0]
-
-    def attempts(self, requests: Sequence[StaticRequest]) -> list[StaticResult]:
-        """Like :meth:`attempt`, for several processes at the same time."""
-        with self.started(*requests) as processes:
-            results = [process.wait() for process in processes]
-        for result in results:
-            self._note(result)
-            if result.returncode is None:
-                raise ToolchainError(result.failure)
-        return results
-
-    @contextmanager
-    def started(self, *requests: StaticRequest) -> Iterator[list[StaticProcess]]:
-        """Running processes. Those that nobody waits for are killed."""
-        processes: list[StaticProcess] = []
-        try:
-            for request in requests:
-                processes.append(self.toolchain.start_static(request))
-            yield processes
-        finally:
-            end_all(processes)
-
-    def _note(self, result: StaticResult) -> None:
-        self.evidence.starts += 1
-        output = shown_output(result.output, result.succeeded)
-        self.witness.note(result)
-        self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
-
     # Impostors.
 
     def _impostor(self) -> Impostor | None:
@@ -361,28 +249,6 @@ class ClientRequest:
     request: StaticRequest
     networks: tuple[Network, ...]
     directory: Path
-
-
-def sha256_of(value: object) -> str:
-    """A file name for a value, derived from its text."""
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
-
-
-def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:
-    """What a directory holds, without times, to compare with a later state."""
-    return {
-        path: (state.kind, state.mode, state.sha256 or state.target)
-        for path, state in Snapshot.take(directory).files.items()
-    }
-
-
-@contextmanager
-def turn(lock: Path) -> Iterator[None]:
-    """Hold the lock file ``lock``, so that one process at a time, on whichever worker, runs this
-    block."""
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class StaticWitness:

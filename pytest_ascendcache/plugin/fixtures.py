@@ -61,7 +61,7 @@ def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
 @pytest.fixture(scope="session")
 def ascend_toolchain(ascend_session: AscendSession) -> Toolchain:
     """The toolchain that ``--ascend-toolchain`` names; the embedded reference by default."""
-    return ascend_session.toolchain
+    return ascend_session.gate
 
 
 @pytest.fixture(scope="session")
@@ -71,12 +71,13 @@ def ascend_file_system(ascend_session: AscendSession) -> FileSystem:
 
 
 @pytest.fixture
-def ascend_evidence(request: pytest.FixtureRequest) -> Evidence:
+def ascend_evidence(request: pytest.FixtureRequest, ascend_session: AscendSession) -> Evidence:
     """What this test did and observed; part of the report if a promise is broken."""
     from pytest_ascendcache.observation import Evidence
 
     evidence = Evidence()
     request.node.stash[EVIDENCE] = evidence
+    ascend_session.count_for(evidence)
     return evidence
 
 
@@ -111,7 +112,7 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
     directory = ascend_cache.sandbox / "stress"
     directory.mkdir()
     return Campaign(
-        toolchain=ascend_session.toolchain,
+        toolchain=ascend_cache.toolchain,
         directory=directory,
         history=stress.history or ascend_session.base / f"stress-{stress.seed}.jsonl",
         seed=stress.seed,
@@ -230,7 +231,7 @@ def ascend_script(
     All tests use one operator package and therefore take turns, also with ``-n``.
     """
     from pytest_ascendcache.observation.script import ScriptUnderTest
-    from pytest_ascendcache.observation.static_kernel import turn
+    from pytest_ascendcache.observation.static_processes import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain

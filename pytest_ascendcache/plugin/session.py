@@ -33,6 +33,7 @@ from pytest_ascendcache.observation import (
     network_control,
     positive_control,
 )
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.script import UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
@@ -66,6 +67,7 @@ class AscendSession:
         self.settings = settings
         self._numbers = itertools.count()
         self._base: Path | None = None
+        self._evidence: Evidence | None = None
         self._nodes: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
 
     @cached_property
@@ -91,6 +93,17 @@ class AscendSession:
                 f"plugin provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
+
+    @cached_property
+    def gate(self) -> Gate:
+        """The toolchain under test for checks that start processes of it themselves."""
+        return Gate.of(self.toolchain, self._evidence)
+
+    def count_for(self, evidence: Evidence) -> None:
+        """From now on, count what passes :attr:`gate` for ``evidence``."""
+        self._evidence = evidence
+        if "gate" in self.__dict__:
+            self.gate.evidence = evidence
 
     def _enter_mount_namespace(self) -> None:
         """Enter the namespace of the nodes' mounts before any process starts.

@@ -109,8 +109,8 @@ class Executor:
         request = replace(
             self._requested(0, one), output=self._directory / f"again{next(self._numbers)}"
         )
-        (result,) = self.ground.toolchain.compile_together([request])
-        return _delivery(0, one, result)
+        (run,) = self.ground.toolchain.compiled([request])
+        return _delivery(0, one, run.result)
 
     def job_again(self, one: Job) -> Ended:
         """Repeat a job, without its fault."""
@@ -229,7 +229,8 @@ class Executor:
         ended."""
 
         def task(together: Sequence[CompileRequest], gate: Gate | None = None) -> _Task:
-            return _Task(lambda: [*self.ground.toolchain.compile_together(together)], gate)
+            toolchain = self.ground.toolchain
+            return _Task(lambda: [each.result for each in toolchain.compiled(together)], gate)
 
         held = [(each, each.plan.gate) for each in requests if each.plan and each.plan.gate]
         tasks = [*jobs, *(task([request], gate) for request, gate in held)]

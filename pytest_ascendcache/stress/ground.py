@@ -10,6 +10,7 @@ from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, S
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceError
 from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import NotDecidable
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.stress.history import Header, Setting
 from pytest_ascendcache.stress.jobs import NETWORKS, JobGround, prepare_jobs
@@ -34,7 +35,7 @@ class Ground:
     ``serves_marked`` is the positive control: the toolchain reuses marked entries.
     """
 
-    toolchain: Toolchain
+    toolchain: Gate
     operators: tuple[OperatorSpec, ...]
     header: Header
     points: dict[Action, tuple[Operation, ...]]
@@ -66,42 +67,43 @@ def prepare(
     Raises ``NotDecidable`` if two such compiles deliver different kernels, and ``ToolchainError``
     if a compile fails.
     """
+    gate = Gate.of(toolchain)
     right: dict[str, tuple[str, ...]] = {}
     for setting in Setting:
-        digests = _right(toolchain, operators, setting, directory / f"right-{setting.value}")
+        digests = _right(gate, operators, setting, directory / f"right-{setting.value}")
         if digests is not None:
             right[setting.value] = digests
     names = tuple(each.name or each.type for each in operators)
     profile = nodes.profile if nodes else NodeProfile.LOCAL
-    jobs = prepare_jobs(toolchain, directory / "jobs", profile in LOCKS_SHARED)
+    jobs = prepare_jobs(gate, directory / "jobs", profile in LOCKS_SHARED)
     header = Header(
         seed,
         ranks,
         names,
-        f"{toolchain.name} {toolchain.version}",
+        f"{gate.name} {gate.version}",
         right,
         len(nodes.roots) if nodes else 1,
         profile.value,
         networks=tuple(each.name for each in NETWORKS) if jobs.doings else (),
         outputs=dict(jobs.outputs),
     )
-    points, by_fcntl = _points(toolchain, operators[0], directory)
+    points, by_fcntl = _points(gate, operators[0], directory)
     places = directory / "marked" / "cache", directory / "marked"
-    request = request_of(toolchain, operators[:1], Setting.PLAIN, CacheMode.ENABLE, *places)
-    first, reused = served_later(toolchain, request, directory / "marked" / "last")
+    request = request_of(gate, operators[:1], Setting.PLAIN, CacheMode.ENABLE, *places)
+    first, reused = served_later(gate, request, directory / "marked" / "last")
     served = first.succeeded and all(reused)
-    return Ground(toolchain, operators, header, points, served, by_fcntl, jobs)
+    return Ground(gate, operators, header, points, served, by_fcntl, jobs)
 
 
 def _right(
-    toolchain: Toolchain, operators: tuple[OperatorSpec, ...], setting: Setting, directory: Path
+    toolchain: Gate, operators: tuple[OperatorSpec, ...], setting: Setting, directory: Path
 ) -> tuple[str, ...] | None:
     """Digests of fresh kernels, or None if the setting is not offered or its kernels vary."""
     runs: list[tuple[str, ...]] = []
     for number in range(2):
         places = directory / "cache", directory / f"{number}"
         request = request_of(toolchain, operators, setting, CacheMode.DISABLE, *places)
-        (result,) = toolchain.compile_together([request])
+        result = toolchain.compiled([request])[0].result
         if not result.succeeded:
             if setting is Setting.PLAIN:
                 raise ToolchainError(f"a plain compile {result.ending}: {result.output[-300:]}")
@@ -115,7 +117,7 @@ def _right(
 
 
 def request_of(
-    toolchain: Toolchain,
+    toolchain: Gate,
     operators: tuple[OperatorSpec, ...],
     setting: Setting,
     mode: CacheMode,
@@ -141,7 +143,7 @@ def kernel_digests(result: CompileResult) -> tuple[str, ...]:
 
 
 def _points(
-    toolchain: Toolchain, operator: OperatorSpec, directory: Path
+    toolchain: Gate, operator: OperatorSpec, directory: Path
 ) -> tuple[dict[Action, tuple[Operation, ...]], bool]:
     """The operations at which a compile can be killed, torn or held, and whether it locks by fcntl.
 
@@ -156,7 +158,7 @@ def _points(
         request = request_of(
             toolchain, (operator,), Setting.PLAIN, mode, cache, directory / "recording", plan
         )
-        toolchain.compile_together([request])
+        toolchain.compiled([request])
         try:
             recorded.append(route.operations(plan, cache))
         except TraceError as error:

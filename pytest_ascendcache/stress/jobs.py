@@ -19,11 +19,11 @@ from pytest_ascendcache.caches import InstalledKernels, Snapshot, TornIndex
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation
 from pytest_ascendcache.observation import StaticKernelsUnderTest, probe_network
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.stress.history import Doing, Ended, Fault, Job, Rebuilt
 from pytest_ascendcache.toolchains import (
     CompileResult,
     StaticResult,
-    Toolchain,
     ToolchainError,
     TrainRequest,
     TrainResult,
@@ -91,7 +91,7 @@ def ending_of(
     return struck, lines[-1][:200] if lines and not result.succeeded else ""
 
 
-def prepare_jobs(toolchain: Toolchain, directory: Path, waits: bool) -> JobGround:
+def prepare_jobs(toolchain: Gate, directory: Path, waits: bool) -> JobGround:
     """Compile the packages, and record the right outputs of clients and ranks.
 
     With ``waits``, processes on all nodes wait for each other's locks, so no process is ever held
@@ -126,7 +126,7 @@ def _repeatable(runs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return runs[0] if len(set(runs)) == 1 else ()
 
 
-def _build(toolchain: Toolchain, directory: Path) -> tuple[str, ...]:
+def _build(toolchain: Gate, directory: Path) -> tuple[str, ...]:
     digests = []
     for number, network in enumerate(NETWORKS):
         request = TrainRequest(
@@ -135,7 +135,7 @@ def _build(toolchain: Toolchain, directory: Path) -> tuple[str, ...]:
             directory / "work",
             {"MS_COMPILER_CACHE_PATH": str(directory / "cache"), "RANK_ID": "0"},
         )
-        result = toolchain.start_rank(request).wait()
+        result = toolchain.rank(request).wait()
         if not result.succeeded:
             raise ToolchainError(f"the rank {result.failure}")
         digests.append(_digest(result.outputs))
@@ -181,7 +181,7 @@ class Jobs:
     """Runs jobs. ``backing`` is the shared directory itself; ``views`` has it as each rank sees it,
     ``own`` the ranks' private directories. Ranks keep their kernels in ``built``."""
 
-    toolchain: Toolchain
+    toolchain: Gate
     ground: JobGround
     backing: Path
     views: Sequence[Path]
@@ -239,13 +239,13 @@ class Jobs:
             settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
             work = self.own[job.rank] / "work"
             request = TrainRequest(NETWORKS[job.number], directory, work, settings)
-            built = self.toolchain.start_rank(request).wait()
+            built = self.toolchain.rank(request).wait()
             return built, _digest(built.outputs)
         kernels = self.ground.kernels
         assert kernels is not None
         if job.doing is Doing.RUN:
             client = kernels.client(NETWORKS[job.number], static=False, opp=view / OPP)
-            run = kernels.observed(client, self.toolchain.start_static(client.request).wait())
+            run = kernels.observed(client, self.toolchain.static(client.request).wait())
             outputs = _digest(run.outputs())
             shutil.rmtree(client.directory, ignore_errors=True)
             return run.result, outputs
@@ -254,4 +254,4 @@ class Jobs:
             starting = kernels.installation(package, view / OPP)
         else:
             starting = kernels.installer(package, job.doing.value, plan, view / OPP)
-        return self.toolchain.start_static(starting).wait(), ""
+        return self.toolchain.static(starting).wait(), ""

@@ -16,17 +16,18 @@ from pytest_ascendcache.caches import (
     read_entries,
 )
 from pytest_ascendcache.observation import NotDecidable, Run
-from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain
+from pytest_ascendcache.observation.gate import Gate
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult
 
 
 def served_later(
-    toolchain: Toolchain, request: CompileRequest, output: Path
+    toolchain: Gate, request: CompileRequest, output: Path
 ) -> tuple[CompileResult, tuple[bool, ...]]:
     """Compile, mark every valid entry, compile again into ``output``, and remove the markers.
 
     Returns the first result, and for each operator whether the second compile reused its entry.
     """
-    (first,) = toolchain.compile_together([request])
+    first = toolchain.compiled([request])[0].result
     if not first.succeeded:
         return first, (False,) * len(request.operators)
     assert request.cache_dir is not None
@@ -35,7 +36,7 @@ def served_later(
             if entry.is_valid:
                 restoring.callback(_put_back, entry, _contents(entry))
                 plant_canary(entry)
-        (second,) = toolchain.compile_together([replace(request, output=output)])
+        second = toolchain.compiled([replace(request, output=output)])[0].result
     return first, tuple(bool(find_canaries(each or b"")) for each in kernels_of(second))
 
 

@@ -312,6 +312,41 @@ def test_a_copy_elsewhere_is_served_and_kept(cache):
     assert other.compile(ADD, mode=ENABLE)[ADD] == Outcome(REUSED, KEPT)
 
 
+def test_a_copy_marks_as_the_original_does_until_it_is_told_otherwise(cache, tmp_path):
+    cache.warm(ADD)
+    cache.marks = False
+    elsewhere, moved = cache.elsewhere(tmp_path / "other"), cache.moved(tmp_path / "moved")
+    assert not elsewhere.marks
+    assert not moved.marks
+    assert not cache.seen_at(tmp_path / "seen").marks
+    elsewhere.marks = True
+    assert not cache.marks
+    cache.marks = True
+    assert not moved.marks
+
+
+def test_a_copy_leaves_alone_what_the_original_does(cache):
+    import shutil
+
+    cache.warm(ADD, EXP)
+    cache.leave_alone([cache.entry(ADD).stem])
+    for other in (cache.elsewhere(cache.sandbox / "copy"), cache.moved(cache.sandbox / "moved")):
+        shutil.copytree(cache.root, other.root)
+        other.mark()
+        marked = {stem for stem, each in other.entries().items() if find_canaries(each.object)}
+        assert marked == {cache.entry(EXP).stem}
+
+
+def test_a_copy_knows_no_entries_but_one_seen_from_another_node_does(cache):
+    cache.warm(ADD)
+    seen = cache.seen_at(cache.root)
+    assert seen.entry(ADD).stem == cache.entry(ADD).stem
+    assert seen.witness is cache.witness
+    assert cache.views == (cache.root,)
+    with pytest.raises(NotDecidable, match="not warmed"):
+        cache.elsewhere(cache.sandbox / "other").entry(ADD)
+
+
 # --- processes that fail --------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.observation import NotDecidable, StaticKernelsUnderTest
+from pytest_ascendcache.observation.gated_run import ByHand
 from pytest_ascendcache.toolchains import Program, StaticRequest, StaticResult
 
 _PATIENCE = 120.0
@@ -52,6 +53,7 @@ ANSWERS = "n\n" * 8
 class Holder:
     """A process that installs a package and uninstalls it again."""
 
+    kernels: StaticKernelsUnderTest
     process: subprocess.Popen[str]
     package: Path
     script: Path
@@ -75,6 +77,10 @@ class Holder:
         self.process.communicate()
 
     def _do(self, path: Path) -> int:
+        request = ByHand(str(path), self.kernels.work)
+        return self.kernels.toolchain.by_hand(request, lambda: self._status_of(path))
+
+    def _status_of(self, path: Path) -> int:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{path}\n")
         self.process.stdin.flush()
@@ -87,7 +93,7 @@ def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[Holder]:
     script = kernels.installed.ai_core / package.stem / "uninstall.sh"
     environment = {**os.environ, "ASCEND_OPP_PATH": str(kernels.opp)}
     with _started([sys.executable, "-c", _HOLDER], kernels.work, environment) as process:
-        yield Holder(process, package, script)
+        yield Holder(kernels, process, package, script)
 
 
 @contextmanager

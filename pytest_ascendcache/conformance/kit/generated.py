@@ -18,6 +18,7 @@ from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError
 
@@ -211,7 +212,7 @@ def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: O
 
     inputs = edge_inputs(operator, seeded(1))
     try:
-        (measured, *_) = toolchain.run_kernel(run.model(operator), operator, inputs)
+        (measured, *_) = Gate.of(toolchain).outputs(run.model(operator), operator, inputs)
     except KernelRunError as error:
         return f"its kernel does not run: {error}"
     with numpy.errstate(all="ignore"):

@@ -10,6 +10,7 @@ from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -80,7 +81,7 @@ def accuracy(
         if exhaustive
         else sample_inputs(operator, seeded(1))
     )
-    (measured, *_) = toolchain.run_kernel(run.model(operator), operator, inputs)
+    (measured, *_) = Gate.of(toolchain).outputs(run.model(operator), operator, inputs)
     with numpy.errstate(all="ignore"):
         exact = evaluate(operator, inputs)[0]
     judged = numpy.isfinite(exact)

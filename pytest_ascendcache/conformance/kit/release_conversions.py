@@ -37,7 +37,7 @@ from pytest_ascendcache.release import (
     read_digests,
     soc_directory,
 )
-from pytest_ascendcache.toolchains import ConvertRequest, KernelRunError, ModelConverter
+from pytest_ascendcache.toolchains import ConvertRequest, KernelRunError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,9 +81,7 @@ class ReleaseConversions:
         self._shelf = shelf
         self._announce = announce
         self._made: dict[Path, list[Conversion]] = {}
-        converter = cache.toolchain
-        assert isinstance(converter, ModelConverter)
-        self._converter: ModelConverter = converter
+        assert cache.toolchain.converts
 
     def fresh(self) -> Conversion:
         """The conversion with the cache disabled and empty. Raises NotDecidable if the release's
@@ -188,7 +186,7 @@ class ReleaseConversions:
         known = self._shelf.outputs
         key = (conversion.model, _digest(inputs))
         if key not in known:
-            known[key] = self._converter.run_model(conversion.model, inputs)
+            known[key] = self.cache.toolchain.model_outputs(conversion.model, inputs)
         return known[key]
 
     def depends_on(
@@ -205,7 +203,7 @@ class ReleaseConversions:
         for change in changes:
             other = {name: np.ascontiguousarray(change(value)) for name, value in inputs.items()}
             try:
-                changed = self._converter.run_model(self.fresh().model, other)
+                changed = self.cache.toolchain.model_outputs(self.fresh().model, other)
             except KernelRunError:
                 continue
             if any(
@@ -320,8 +318,7 @@ class ReleaseConversions:
             watched = self.cache.elsewhere(root)
             watched.mark()
             marks, _ = watched.known_state()
-        results = self._converter.convert_together(requests)
-        self.cache.evidence.starts += len(results)
+        results = self.cache.toolchain.converted(requests)
         return [
             Conversion(
                 result,
@@ -333,7 +330,8 @@ class ReleaseConversions:
 
     def _key(self, stages: object, cache: object) -> dict[str, object]:
         """Everything that conversions depend on, as plain data."""
-        toolchain, command = self.cache.toolchain, self._converter.converting_command()
+        toolchain = self.cache.toolchain
+        command: tuple[str, ...] = toolchain.converting_command()
         stamps = [(each, _stamp(Path(each))) for each in command]
         shell = {key: value for key, value in os.environ.items() if _SHELL.match(key)}
         return {

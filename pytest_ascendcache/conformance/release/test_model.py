@@ -15,6 +15,7 @@ from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConver
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.release.test_release import judge, judge_manifest, undecided_on
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.model_file import differences
 from pytest_ascendcache.release import (
     Manifest,
@@ -24,7 +25,7 @@ from pytest_ascendcache.release import (
     float32_outputs,
     sample_inputs,
 )
-from pytest_ascendcache.toolchains import KernelRunError, ModelConverter, Toolchain
+from pytest_ascendcache.toolchains import KernelRunError, Toolchain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> Rele
             f"{release.path}, or add --ascend-toolchain=atc."
         )
     toolchain: Toolchain = request.getfixturevalue("toolchain")
-    if not isinstance(toolchain, ModelConverter):
+    if not Gate.of(toolchain).converts:
         raise NotDecidable(f"{toolchain.name}: converts no models")
     cache: CacheUnderTest = request.getfixturevalue("cache")
     shelf: ConversionShelf = request.getfixturevalue("shelf")

@@ -23,7 +23,7 @@ from pytest_ascendcache.conformance.kit.packages import (
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
-from pytest_ascendcache.observation.static_kernel import Compiled
+from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import ToolchainError
 

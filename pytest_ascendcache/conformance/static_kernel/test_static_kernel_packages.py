@@ -37,7 +37,7 @@ from pytest_ascendcache.observation import (
     spread,
     state_of,
 )
-from pytest_ascendcache.observation.static_kernel import Compiled
+from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import StaticResult, Toolchain
 

@@ -1,0 +1,109 @@
+"""Kernels of compiles without a cache, which deliveries are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.contract import CacheMode, CompileOptions
+from pytest_ascendcache.observation.compiling import WatchedCompiles
+from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.warm import Shared
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import ToolchainError
+
+Environment = Mapping[str, str] | None
+
+
+class FreshCompiles:
+    """Compiles under disable, with an empty directory. What they deliver is remembered for the
+    session unless an environment is given."""
+
+    def __init__(self, cache: WatchedCompiles, shared: Shared) -> None:
+        self._cache = cache
+        self._shared = shared
+
+    def kernel(
+        self, operator: OperatorSpec, environment: Environment = None, **options: Any
+    ) -> bytes:
+        """The kernel on which two fresh compiles agree. Raises ``NotDecidable`` if they do not."""
+        key = (self._cache.as_model, operator, tuple(sorted(options.items())))
+        if environment is not None or key not in self._shared.fresh:
+            ((first,), (second,)) = (self._kernels((operator,), environment, options) for _ in "12")
+            if first != second:
+                raise NotDecidable(f"{operator}: two fresh compiles give different kernels")
+            if environment is not None:
+                return first
+            self._shared.fresh[key] = first
+        return self._shared.fresh[key]
+
+    def unlike(self, run: Run, environment: Environment) -> dict[OperatorSpec, str]:
+        """Operators of a run whose kernel differs, with both digests."""
+        options = run.result.request.options.but(cache_mode=None)
+        fresh = self._remembered(run.operators, environment, options)
+        delivered = {each: run.unmarked_sha256(each) for each in run.operators}
+        if delivered == fresh:
+            return {}
+        if self.digests(run.operators, environment, options) != fresh:
+            raise NotDecidable("two fresh compiles give different kernels")
+        return {
+            each: f"delivered {delivered[each][:12]}, fresh {fresh[each][:12]}"
+            for each in run.operators
+            if delivered[each] != fresh[each]
+        }
+
+    def succeeds(self, run: Run, environment: Environment) -> None:
+        """Compile the same without a cache. Raises ``ToolchainError`` if that fails."""
+        self._remembered(
+            run.operators, environment, run.result.request.options.but(cache_mode=None)
+        )
+
+    def _remembered(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Environment,
+        options: CompileOptions,
+    ) -> dict[OperatorSpec, str]:
+        if environment is not None:
+            return self.digests(operators, environment, options)
+        key = (self._cache.as_model, operators, options)
+        if key not in self._shared.fresh_runs:
+            self._shared.fresh_runs[key] = self.digests(operators, None, options)
+        return self._shared.fresh_runs[key]
+
+    def digests(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Environment,
+        options: CompileOptions,
+    ) -> dict[OperatorSpec, str]:
+        """Digests of the kernels of one fresh compile."""
+        kernels = self._kernels(operators, environment, _without_mode(options))
+        return dict(zip(operators, map(sha256, kernels), strict=True))
+
+    def kernels(self, run: Run) -> tuple[bytes, ...]:
+        """The kernels of a fresh compile of a run's request."""
+        request = run.result.request
+        return self._kernels(run.operators, request.environment, _without_mode(request.options))
+
+    def _kernels(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Environment,
+        options: Mapping[str, Any],
+    ) -> tuple[bytes, ...]:
+        cache = self._cache
+        empty = cache.new_output("empty")
+        request = cache.request(
+            *operators, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
+        )
+        run = cache.run_alone(request)
+        if not run.succeeded:
+            raise ToolchainError(f"the toolchain {run.result.failure}")
+        return tuple(map(run.kernel, operators))
+
+
+def _without_mode(options: CompileOptions) -> dict[str, Any]:
+    return {name: value for name, value in vars(options).items() if name != "cache_mode"}

@@ -1,0 +1,317 @@
+"""The gate: the one place that starts processes of a toolchain.
+
+Every run that a check, a scenario, a stress campaign, a rank, a control, the doctor or a look for
+harm makes passes it. The gate counts the run for the evidence of its check, records it as a
+:class:`GatedRun`, and asks :data:`INVARIANTS` about it. No other module calls the starting methods
+of a toolchain; ``tests/observation/test_gate.py`` holds the package to that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from pytest_ascendcache.observation.evidence import Evidence
+from pytest_ascendcache.observation.gated_run import (
+    INVARIANTS,
+    ByHand,
+    GatedRun,
+    Kind,
+    Looked,
+    Result,
+    look,
+    run_of,
+)
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.processes.ending import ProcessResult
+from pytest_ascendcache.toolchains import (
+    BaseToolchain,
+    CompileRequest,
+    CompileResult,
+    ConvertRequest,
+    ConvertResult,
+    KernelRunError,
+    ModelConverter,
+    RankProcess,
+    StaticProcess,
+    StaticRequest,
+    StaticResult,
+    Toolchain,
+    TrainRequest,
+    TrainResult,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pytest_ascendcache.toolchains.mindspore.gang import Gang
+    from pytest_ascendcache.toolchains.torchair import Card, ScriptRun, Started
+
+    _Forwarded = BaseToolchain
+else:
+    _Forwarded = object
+
+Ended = TypeVar("Ended", bound=ProcessResult)
+_KEPT = 8
+"""Records that a gate keeps."""
+_COUNTING = threading.Lock()
+_PASSED_BY_NAME = frozenset({"convert_together", "run_model", "start_gang", "started"})
+"""Starting methods that only some toolchains have. Each has a method of the gate in its place."""
+
+
+class GatedProcess(Generic[Result]):
+    """A started process that is recorded when it is waited for; else it is as the toolchain made
+    it."""
+
+    def __init__(self, process: Any, record: Callable[[Any], GatedRun[Result]]) -> None:
+        self._process = process
+        self._record = record
+        self._run: GatedRun[Result] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_process"], name)
+
+    def ended(self, *patience: Any) -> GatedRun[Result]:
+        """Wait for the end of the process, as its ``wait`` does."""
+        if self._run is None:
+            self._run = self._record(self._process.wait(*patience))
+        return self._run
+
+    def wait(self, *patience: Any) -> Result:
+        """What the process came to."""
+        return self.ended(*patience).result
+
+
+class GatedGang:
+    """Ranks that a toolchain's launcher started together, recorded when they are waited for."""
+
+    def __init__(
+        self, gang: Gang, record: Callable[[list[TrainResult]], list[GatedRun[TrainResult]]]
+    ) -> None:
+        self._record = record
+        self.gang = gang
+
+    def ended(self, patience: float) -> list[GatedRun[TrainResult]]:
+        """Wait for the end of all ranks."""
+        return self._record(self.gang.wait(patience))
+
+
+class Gate(_Forwarded):
+    """A toolchain whose every process is counted for ``evidence`` and recorded.
+
+    It has all attributes of the toolchain. ``runs`` are the last records, the newest last.
+    """
+
+    def __init__(self, toolchain: Toolchain, evidence: Evidence) -> None:
+        self._toolchain = toolchain
+        self.evidence = evidence
+        self.runs: deque[GatedRun[Any]] = deque(maxlen=_KEPT)
+
+    @classmethod
+    def of(cls, toolchain: Toolchain, evidence: Evidence | None = None) -> Gate:
+        """The gate of a toolchain, which counts for ``evidence``. A gate is not gated again;
+        without ``evidence`` it counts for whom it did."""
+        if not isinstance(toolchain, Gate):
+            return cls(toolchain, evidence or Evidence())
+        return toolchain if evidence is None else cls(toolchain._toolchain, evidence)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in _PASSED_BY_NAME:
+            raise AttributeError(name)
+        return getattr(self.__dict__["_toolchain"], name)
+
+    # Operators.
+
+    def compiled(
+        self, requests: Sequence[CompileRequest], before: Looked | None = None
+    ) -> list[GatedRun[CompileResult]]:
+        """Start one process for each request, all at the same time, and wait for all of them.
+        Directories of ``before`` are looked at again afterwards. Raises ``ToolchainError`` if a
+        process cannot be started."""
+        results = self._toolchain.compile_together(requests)
+        number = self._count(len(results), sum(len(each.operators) for each in requests))
+        return self._ended(Kind.COMPILE, number, zip(requests, results, strict=True), before)
+
+    def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
+        return [each.result for each in self.compiled(requests)]
+
+    def outputs(
+        self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """Run a delivered kernel, see ``Toolchain.run_kernel``."""
+        return self._run(model, lambda: self._toolchain.run_kernel(model, operator, inputs))
+
+    run_kernel = outputs
+
+    # Networks.
+
+    def rank(
+        self, request: TrainRequest, before: Looked | None = None
+    ) -> GatedProcess[TrainResult]:
+        """Start one rank's run of a network. Raises ``ToolchainError`` if it cannot be started."""
+        process = self._toolchain.start_rank(request)
+        number = self._count(1, len(request.network.nodes))
+        return GatedProcess(process, lambda result: self._ranks(number, [result], before)[0])
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        return cast("RankProcess", self.rank(request))
+
+    def gang(
+        self, request: TrainRequest, size: int, port: int, before: Looked | None = None
+    ) -> GatedGang:
+        """Start ``size`` ranks with the toolchain's launcher. Needs ``Capability.GANG_LAUNCHER``.
+        Raises ``ToolchainError`` if they cannot be started."""
+        gang = cast("Any", self._toolchain).start_gang(request, size, port)
+        number = self._count(size, size * len(request.network.nodes))
+        return GatedGang(gang, lambda results: self._ranks(number, results, before))
+
+    def _ranks(
+        self, number: int, results: Sequence[TrainResult], before: Looked | None
+    ) -> list[GatedRun[TrainResult]]:
+        return self._ended(Kind.RANK, number, _asked(results), before)
+
+    # Static kernels and models.
+
+    def static(self, request: StaticRequest) -> StaticProcess:
+        """Start op_compiler, a package or a client. Raises ``ToolchainError`` if it cannot be
+        started."""
+        process = self._toolchain.start_static(request)
+        number = self._count(1)
+
+        def ended(result: StaticResult) -> GatedRun[StaticResult]:
+            return self._ended(Kind.STATIC, number, [(request, result)])[0]
+
+        return cast("StaticProcess", GatedProcess(process, ended))
+
+    start_static = static
+
+    @property
+    def converts(self) -> bool:
+        """Whether the toolchain converts models."""
+        return isinstance(self._toolchain, ModelConverter)
+
+    def converted(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
+        """Like :meth:`compiled`, for conversions of models."""
+        results: list[ConvertResult] = cast("Any", self._toolchain).convert_together(requests)
+        number = self._count(len(results))
+        self._ended(Kind.CONVERSION, number, _asked(results))
+        return results
+
+    def model_outputs(
+        self, model: Path, inputs: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Run a converted model, see ``ModelConverter.run_model``."""
+        return self._run(model, lambda: cast("Any", self._toolchain).run_model(model, inputs))
+
+    # Scripts, and what no request describes.
+
+    @contextmanager
+    def run_script(
+        self, work: Path, port: int, cards: int | Sequence[Card], first_on_path: Path | None
+    ) -> Iterator[GatedProcess[ScriptRun]]:
+        """Run a user's script, see ``TorchairToolchain.started``."""
+        starting = cast("Any", self._toolchain).started(work, port, cards, first_on_path)
+        with starting as started:
+            yield self._script(started)
+
+    def _script(self, started: Started) -> GatedProcess[ScriptRun]:
+        number = self._count(len(started.commands))
+
+        def ended(run: ScriptRun) -> GatedRun[ScriptRun]:
+            records = [
+                self._record(
+                    GatedRun(number + place, Kind.SCRIPT, ByHand(command, run.work), run, code)
+                )
+                for place, (command, code) in enumerate(
+                    zip(run.commands, run.returncodes, strict=True)
+                )
+            ]
+            return records[0]
+
+        return GatedProcess(started, ended)
+
+    def by_hand(self, request: ByHand, run: Callable[[], int]) -> int:
+        """Have ``run`` run a process of the toolchain to its end as a person or another program
+        would. Returns the exit status."""
+        number, status = self._count(1), run()
+        return self._record(GatedRun(number, Kind.STATIC, request, status, status)).result
+
+    # Counting and recording.
+
+    def _count(self, starts: int, compiles: int = 0) -> int:
+        """Count processes; return the number of the first."""
+        with _COUNTING:
+            first = self.evidence.starts + 1
+            self.evidence.starts += starts
+            self.evidence.compiles += compiles
+        return first
+
+    def _ended(
+        self,
+        kind: Kind,
+        number: int,
+        pairs: Iterable[tuple[Any, Result]],
+        before: Looked | None = None,
+    ) -> list[GatedRun[Result]]:
+        """Record processes that were started together, each a request with its result."""
+        before = before or {}
+        after = look(*before)
+        return [
+            self._record(run_of(number + place, kind, request, result, before, after))
+            for place, (request, result) in enumerate(pairs)
+        ]
+
+    def _record(self, run: GatedRun[Result]) -> GatedRun[Result]:
+        self.runs.append(run)
+        for facts_about in INVARIANTS:
+            self.evidence.facts += facts_about(run)
+        return run
+
+    def _run(self, model: Path, run: Callable[[], Result]) -> Result:
+        """Run what was compiled."""
+        request = ByHand(f"run {model}", model.parent)
+        try:
+            outputs = run()
+        except KernelRunError:
+            self._record(GatedRun(0, Kind.KERNEL, request, None, 1))
+            raise
+        self._record(GatedRun(0, Kind.KERNEL, request, outputs, 0))
+        return outputs
+
+
+def _asked(results: Iterable[Ended]) -> Iterator[tuple[Any, Ended]]:
+    """Results with the requests that they name."""
+    return ((each.request, each) for each in results)
+
+
+class Gated:
+    """What starts processes of a toolchain for a check: all pass its gate, which counts them for
+    ``evidence``. A gate that is given without evidence goes on counting for whom it did."""
+
+    def __init__(self, toolchain: Toolchain, evidence: Evidence | None) -> None:
+        self._gate = Gate.of(toolchain, evidence)
+        is_gate = isinstance(toolchain, Gate)
+        self._evidence = evidence or (Evidence() if is_gate else self._gate.evidence)
+
+    @property
+    def toolchain(self) -> Gate:
+        """The toolchain under test. Another one may be put in its place."""
+        return self._gate
+
+    @toolchain.setter
+    def toolchain(self, toolchain: Toolchain) -> None:
+        self._gate = Gate.of(toolchain, self._evidence)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the check did and saw. Runs count for the one that is set last."""
+        return self._evidence
+
+    @evidence.setter
+    def evidence(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._gate = Gate.of(self._gate, evidence)

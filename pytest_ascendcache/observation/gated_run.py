@@ -1,0 +1,123 @@
+"""The record of one process of a toolchain, and what is asked about every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.toolchains import CompileResult, ConvertResult, TrainResult
+
+Result = TypeVar("Result")
+Looked = Mapping[Path, Snapshot]
+"""Directories whose state was asked for, each as it was. A look reads every file in them."""
+
+
+class Kind(str, Enum):
+    """What a process is."""
+
+    COMPILE = "compile"
+    RANK = "rank"
+    STATIC = "static"
+    CONVERSION = "conversion"
+    SCRIPT = "script"
+    KERNEL = "kernel"  # runs what was compiled; not counted among the runs of the compiler
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What a process is that no request of a toolchain describes: a command line and its working
+    directory."""
+
+    command: str
+    work: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process is started in. ``home``, ``umask`` and ``output`` are None where the request
+    leaves them as they are."""
+
+    work: Path
+    home: Path | None
+    umask: int | None
+    output: Path | None
+
+    @classmethod
+    def of(cls, request: Any) -> Surroundings:
+        """Those that a request asks for."""
+        output = getattr(request, "output", None) or getattr(request, "directory", None)
+        home, umask = getattr(request, "home", None), getattr(request, "umask", None)
+        return cls(request.work, home, umask, output)
+
+
+@dataclass(frozen=True)
+class GatedRun(Generic[Result]):
+    """One process of a toolchain.
+
+    ``number`` counts the runs of its check from 1; it is 0 for a kernel that was only run.
+    ``before`` and ``after`` have the directories that were looked at, with modes, owners and
+    digests; processes started together share both. ``status`` is the exit status, negative for a
+    signal, None if the process was killed because it did not end. ``asleep`` are the seconds in
+    which it used no processor though it could have: one that is starved is not asleep.
+    """
+
+    number: int
+    kind: Kind
+    request: Any
+    result: Result
+    status: int | None
+    delivered: tuple[Path, ...] = ()
+    before: Looked = field(default_factory=dict)
+    after: Looked = field(default_factory=dict)
+    asleep: float = 0.0
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that were added to the environment."""
+        environment: Mapping[str, str] = self.request.environment
+        return environment
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Working directory, home, umask and output directory."""
+        return Surroundings.of(self.request)
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended the process, or None."""
+        return -self.status if self.status is not None and self.status < 0 else None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it did not end and was killed."""
+        return self.status is None
+
+
+INVARIANTS: list[Callable[[GatedRun[Any]], Iterable[Fact]]] = []
+"""Asked about every run when it has ended; what they find is among the facts of its check."""
+
+
+def look(*directories: Path) -> Looked:
+    """The current state of directories."""
+    return {directory: Snapshot.take(directory) for directory in directories}
+
+
+def run_of(
+    number: int, kind: Kind, request: Any, result: Any, before: Looked, after: Looked
+) -> GatedRun[Any]:
+    """The record of a process that a request of the toolchain describes."""
+    delivered: tuple[Path | None, ...] = ()
+    if isinstance(result, CompileResult):
+        delivered = result.delivered
+    elif isinstance(result, ConvertResult):
+        delivered = (result.model,)
+    elif isinstance(result, TrainResult) and result.outputs is not None:
+        delivered = (result.request.directory / "outputs.npz",)
+    files, asleep = tuple(filter(None, delivered)), getattr(result, "asleep", 0.0)
+    return GatedRun(number, kind, request, result, result.returncode, files, before, after, asleep)
