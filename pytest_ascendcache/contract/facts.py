@@ -227,3 +227,28 @@ def outcome_fact(
     """The fact of an operator's outcome, or of an entry's fate, that is none of those allowed."""
     aspect = Aspect.OUTCOME if isinstance(observed, Outcome) else Aspect.ENTRY
     return Fact.of(aspect, observed, allowed, about, **more)
+
+
+_SHOWN = {
+    Delivery: (Aspect.KERNEL, Witness.BYTES),
+    Numbers: (Aspect.NUMBERS, Witness.NUMBERS),
+    Aged: (Aspect.AGING, Witness.FILES),
+    Place: (Aspect.FILES, Witness.FILES),
+    Ending: (Aspect.ENDING, Witness.PROCESS),
+    Later: (Aspect.LATER, Witness.MARKER),
+    Words: (Aspect.WORDS, Witness.OUTPUT),
+}
+"""What each enum of observations belongs to, and what usually shows it."""
+
+
+def deviation(observed: Enum, about: object = "", **more: Any) -> Fact:
+    """The fact that this was observed, a member of one of the enums of observations. The first
+    member of each is what is promised."""
+    aspect, witness = _SHOWN[type(observed)]
+    return Fact.of(aspect, observed, [next(iter(type(observed)))], about, witness=witness, **more)
+
+
+def claim_fact(detail: str, about: object = "", **more: Any) -> Fact:
+    """The fact that a condition of a check does not hold which nothing else describes."""
+    witness = Witness.CONDITION
+    return Fact.of(Aspect.CLAIM, "broken", ["kept"], about, witness=witness, detail=detail, **more)

@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.facts import Aged, Aspect, Place
+from pytest_ascendcache.contract.facts import Aged, Place, claim_fact
 
 FIRST, SECOND, THIRD, FOURTH = named((pair[0] for pair in NEIGHBOURS[:4]), "aging_")
 
@@ -124,20 +124,12 @@ class _Limits:
         self._findings.asked.add(Question.CREATED)
         if not path.is_file():
             detail = "there is no op_cache.ini in the directory of the option"
-            if self._created:
-                self._findings.saw(
-                    Question.CREATED, Aspect.FILES, Place.MISPLACED, Place.UNTOUCHED, detail=detail
-                )
-            else:
-                self._claim(Question.CREATED, detail)
+            self._findings.saw(Question.CREATED, Place.MISPLACED, detail)
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
             self._claim(Question.CREATED, "op_cache.ini lacks its section")
 
     def _claim(self, question: Question, detail: str) -> None:
-        self._findings.saw(question, Aspect.CLAIM, "broken", "kept", detail=detail)
-
-    def _aged(self, question: Question, observed: Aged, detail: str) -> None:
-        self._findings.saw(question, Aspect.AGING, observed, Aged.AS_DUE, detail=detail)
+        self._findings.note(question, [claim_fact(detail, run=self._findings.number)])
 
     def large(self) -> Shelf:
         """Six entries of 100 MB, idle for hours: more than the default limit."""
@@ -240,7 +232,7 @@ class _Limits:
         for chip, other in zip(self._chips, elsewhere, strict=True):
             if other.gone():
                 detail = f"entries of {chip} are gone: {other.gone()}"
-                self._aged(Question.CHIPS, Aged.TOO_MANY, detail)
+                self._findings.saw(Question.CHIPS, Aged.TOO_MANY, detail)
 
     def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:
         """Lay an orphan of each kind, if they have a size. Returns the files of each kind."""
@@ -269,7 +261,7 @@ class _Limits:
     def _judge_orphans(self, observed: Aged, what: str, kinds: Collection[str]) -> None:
         self._findings.asked.add(Question.ORPHANS)
         if kinds:
-            self._aged(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
+            self._findings.saw(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
 
     def _judge_scan(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
         """Judge whether the scan left the access times of idle entries alone.

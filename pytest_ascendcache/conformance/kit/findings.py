@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pytest_ascendcache.conformance.kit.told import require_none
-from pytest_ascendcache.contract.facts import Aspect, Code, Fact
+from pytest_ascendcache.contract.facts import Fact, deviation
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Sighting
@@ -92,16 +92,10 @@ class Findings:
             self.facts.setdefault(question, []).extend(facts)
 
     def saw(
-        self,
-        question: Question,
-        aspect: Aspect,
-        observed: Code,
-        expected: Code,
-        about: object = "",
-        **more: Any,
+        self, question: Question, observed: Enum, detail: str, about: str = "", **more: Any
     ) -> None:
-        """Note that in the last run this was observed instead of what was expected."""
-        fact = Fact.of(aspect, observed, [expected], about, run=self.number, **more)
+        """Note what was observed in the last run instead of what is promised."""
+        fact = deviation(observed, about, run=self.number, detail=detail, **more)
         self.note(question, [fact])
 
     def cannot_tell(self, question: Question, reason: object) -> None:

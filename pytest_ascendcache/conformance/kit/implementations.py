@@ -9,7 +9,7 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.judge import implementing
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
-from pytest_ascendcache.contract.facts import Aspect, Fact, Numbers, Witness
+from pytest_ascendcache.contract.facts import Fact, Numbers, deviation
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -114,18 +114,6 @@ def wrong_numbers(
         worst = accuracy(toolchain, run, operator, mode).max_ulp
         if (worst <= PRECISE_ULP) is not (mode == HIGH_PRECISION) or worst > FAST_ULP:
             detail = f"{worst:g} ulp off, and should be of {mode}"
-            wrong.append(numbers_fact(operator, detail, run=number, subject=implementing(options)))
+            more: dict[str, Any] = {"subject": implementing(options), "run": number}
+            wrong.append(deviation(Numbers.WRONG, operator, detail=detail, **more))
     return wrong
-
-
-def numbers_fact(operator: object, detail: str, **more: Any) -> Fact:
-    """A kernel whose numbers are wrong, as ``detail`` says."""
-    return Fact.of(
-        Aspect.NUMBERS,
-        Numbers.WRONG,
-        [Numbers.AS_PROMISED],
-        operator,
-        witness=Witness.NUMBERS,
-        detail=detail,
-        **more,
-    )

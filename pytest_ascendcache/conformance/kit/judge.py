@@ -31,13 +31,13 @@ from pytest_ascendcache.contract import (
 from pytest_ascendcache.contract.aging import ENV_SIZE
 from pytest_ascendcache.contract.facts import (
     Aged,
-    Aspect,
     Delivery,
     Ending,
     Fact,
     Subject,
     SubjectKind,
     Witness,
+    deviation,
     outcome_fact,
 )
 from pytest_ascendcache.contract.outcome import (
@@ -205,22 +205,12 @@ class Judge:
 
     def _of(self, about: object, observed: Outcome | Fate, allowed: Iterable[Any]) -> Fact:
         subject = self.subject or ruling(self.options)
-        witness = Witness.MARKER if isinstance(observed, Outcome) else Witness.FILES
-        return outcome_fact(
-            observed, allowed, about, subject=subject, witness=witness, run=self.run
-        )
+        shown = Witness.MARKER if isinstance(observed, Outcome) else Witness.FILES
+        return outcome_fact(observed, allowed, about, subject=subject, witness=shown, run=self.run)
 
     def _whose(self, operator: OperatorSpec, whose: Delivery, detail: str) -> Fact:
-        return Fact.of(
-            Aspect.KERNEL,
-            whose,
-            [Delivery.OWN],
-            operator,
-            subject=self.subject or implementing(self.options) or ruling(self.options),
-            witness=Witness.BYTES,
-            run=self.run,
-            detail=detail,
-        )
+        subject = self.subject or implementing(self.options) or ruling(self.options)
+        return deviation(whose, operator, subject=subject, run=self.run, detail=detail)
 
 
 def aging_facts(
@@ -233,10 +223,10 @@ def aging_facts(
         lacking, surplus = due.must_go - names, names & due.must_stay
         observed = Aged.OTHERS if lacking and surplus else Aged.TOO_FEW
         observed = Aged.TOO_MANY if not lacking else observed
-        facts.append(Fact.of(Aspect.AGING, observed, [Aged.AS_DUE], detail=detail, **more))
+        facts.append(deviation(observed, detail=detail, **more))
     if torn:
         half = f"half of an aged entry was left behind: {counted(torn)}"
-        facts.append(Fact.of(Aspect.AGING, Aged.HALF, [Aged.AS_DUE], detail=half, **more))
+        facts.append(deviation(Aged.HALF, detail=half, **more))
     return facts
 
 
@@ -245,14 +235,7 @@ def ended(run: Run, failure: str, /, **more: Any) -> Fact:
     code = run.returncode
     crashed = code is not None and code < 0 and code not in FROM_OUTSIDE
     ending = Ending.CRASH if crashed else Ending.FAILURE
-    return Fact.of(
-        Aspect.ENDING,
-        Ending.NO_END if code is None else ending,
-        [Ending.SUCCESS],
-        witness=Witness.PROCESS,
-        detail=failure,
-        **more,
-    )
+    return deviation(Ending.NO_END if code is None else ending, detail=failure, **more)
 
 
 def ruling(options: CompileOptions) -> Subject:

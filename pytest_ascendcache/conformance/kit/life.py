@@ -23,12 +23,11 @@ from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limi
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
-    Aspect,
     Place,
     Subject,
     SubjectKind,
-    Witness,
     Words,
+    outcome_fact,
 )
 from pytest_ascendcache.contract.outcome import KEPT, REMOVED, REWRITTEN, STORED
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
@@ -114,7 +113,7 @@ class Life:
             changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
             for path, change in changes.items():
                 detail = f"outside of the cache it is {change.value}"
-                self._place(question, Place.TOUCHED, path, detail)
+                findings.saw(question, Place.TOUCHED, detail, path)
         judge = Judge(asked, cache.edition, tuple(operators), findings.number)
         if failure := cache.failed_for_the_cache(run, variables):
             findings.note(Question.OUTCOMES, judge.ending(run, failure))
@@ -133,8 +132,8 @@ class Life:
         if asked.effective_mode is CacheMode.DISABLE and not had_directory:
             findings.asked.add(Question.INERT)
             if cache.root.exists():
-                detail = "the directory was made"
-                self._place(Question.INERT, Place.MISPLACED, "", detail, ruling(asked))
+                made = "the directory was made"
+                findings.saw(Question.INERT, Place.MISPLACED, made, subject=ruling(asked))
         if aging is not None:
             self._judge_aging(judge, run, aging)
 
@@ -146,23 +145,24 @@ class Life:
         findings.asked |= {Question.PURGED, Question.SPARED}
         mine, *others = shelves
         force = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", CacheMode.FORCE.value)
+        more: dict[str, Any] = {"run": findings.number, "subject": force}
         if left := mine.left():
             detail = f"{left} of {len(HUNDREDS)} entries that were there are left"
-            findings.saw(Question.PURGED, Aspect.ENTRY, KEPT, REMOVED, detail=detail, subject=force)
+            fact = outcome_fact(KEPT, [REMOVED], detail=detail, **more)
+            findings.note(Question.PURGED, [fact])
         for shelf in others:
             if gone := shelf.gone():
                 detail = f"entries of {shelf.soc} are gone: {gone}"
-                findings.saw(
-                    Question.SPARED, Aspect.ENTRY, REMOVED, KEPT, detail=detail, subject=force
-                )
+                fact = outcome_fact(REMOVED, [KEPT], detail=detail, **more)
+                findings.note(Question.SPARED, [fact])
 
     def judge_upgrade(self, shelf: Shelf) -> None:
         """Judge whether another version removed the entries of another chip."""
-        if left := shelf.names - {*shelf.gone()}:
+        number, left = self.findings.number, shelf.names - {*shelf.gone()}
+        if left:
             detail = f"{len(left)} entries of {shelf.soc} are left"
-            self.findings.saw(
-                Question.UPGRADE, Aspect.ENTRY, KEPT, REMOVED, detail=detail, subject=UPGRADE
-            )
+            fact = outcome_fact(KEPT, [REMOVED], run=number, subject=UPGRADE, detail=detail)
+            self.findings.note(Question.UPGRADE, [fact])
 
     def _judge_operator(
         self, judge: Judge, run: Run, operator: OperatorSpec, upgraded: bool
@@ -212,30 +212,18 @@ class Life:
 
     def _judge_files(self, judge: Judge, run: Run) -> None:
         """Judge the permissions in the cache, and what the run left in its working directory."""
-        files, options = run.after.files, judge.options
+        files, options, findings = run.after.files, judge.options, self.findings
         if files:
-            self.findings.asked |= {Question.PRIVATE, Question.PLACE}
+            findings.asked |= {Question.PRIVATE, Question.PLACE}
         for path, state in files.items():
             if state.mode & 0o002 and state.kind != "link":
-                self._place(Question.PRIVATE, Place.OPEN_TO_ALL, path, "everybody may write")
+                findings.saw(Question.PRIVATE, Place.OPEN_TO_ALL, "everybody may write", path)
         debugged = bool(options.debug_level) or options.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
             if not (debugged and left.name.startswith("kernel_meta")):
                 where = "left in the working directory"
-                self._place(Question.PRIVATE, Place.MISPLACED, left.name, where)
+                findings.saw(Question.PRIVATE, Place.MISPLACED, where, left.name)
             remove(left)
-
-    def _place(
-        self,
-        question: Question,
-        observed: Place,
-        about: str,
-        detail: str,
-        subject: Subject | None = None,
-    ) -> None:
-        self.findings.saw(
-            question, Aspect.FILES, observed, Place.UNTOUCHED, about, detail=detail, subject=subject
-        )
 
     def _judge_aging(self, judge: Judge, run: Run, aged: AgingShelf) -> None:
         """Judge which entries of a shelf are gone, and whether a warning names a bad limit."""
@@ -260,12 +248,6 @@ class Life:
             findings.note(aged.question if half else question, [fact])
         limit, value = aged.bad
         if limit and not names_limit(run.output, limit, value):
-            findings.saw(
-                aged.question,
-                Aspect.WORDS,
-                Words.MISSING,
-                Words.AS_DUE,
-                witness=Witness.OUTPUT,
-                detail=f"no warning names {limit} and its value {value!r}",
-                subject=replace(shelf.limiting(run), name=limit, value=value),
-            )
+            detail = f"no warning names {limit} and its value {value!r}"
+            subject = replace(shelf.limiting(run), name=limit, value=value)
+            findings.saw(aged.question, Words.MISSING, detail, subject=subject)
