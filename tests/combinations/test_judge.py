@@ -125,7 +125,8 @@ def test_a_debug_switch_rules_over_the_mode(options: dict[str, Any], named: str)
 
 
 @pytest.mark.parametrize(
-    ("options", "allowed"), [(ENABLE, {HEALED}), (FORCE, {HEALED}), (DISABLE, EVERY), (LEVEL, EVERY)]
+    ("options", "allowed"),
+    [(ENABLE, {HEALED}), (FORCE, {HEALED}), (DISABLE, EVERY), (LEVEL, EVERY)],
 )
 def test_only_a_run_that_uses_the_cache_has_to_heal(
     options: dict[str, Any], allowed: set[Outcome]

@@ -25,7 +25,14 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import AccessTimes, Snapshot, keep_access_times, probe_file_system
+from pytest_ascendcache.caches import (
+    AccessTimes,
+    Entry,
+    Snapshot,
+    keep_access_times,
+    probe_file_system,
+)
+from pytest_ascendcache.conformance.kit.judge import ended
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
@@ -39,6 +46,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
     rest_entry,
 )
+from pytest_ascendcache.conformance.kit.told import require
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, NEW, needs, rule
 from pytest_ascendcache.contract import (
     CacheLimits,
@@ -48,6 +56,7 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
+from pytest_ascendcache.contract.facts import Aged, Words, deviation
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import Act, Action, FaultPlan
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
@@ -105,9 +114,19 @@ def limits_by(
 
 def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -> Run:
     """A run under enable, which has to succeed whatever the limits are."""
-    run = cache.attempt(operator, mode=ENABLE, **options)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    return _succeeds(cache, cache.attempt(operator, mode=ENABLE, **options))
+
+
+def _succeeds(cache: CacheUnderTest, run: Run) -> Run:
+    failure = f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    require(run.succeeded, cache.evidence, ended(run, failure))
     return run
+
+
+def _stays(cache: CacheUnderTest, entry: Entry) -> None:
+    """A valid entry that was just reused must not age."""
+    what = "the entry aged although it had just been reused"
+    require(entry.is_valid, cache.evidence, deviation(Aged.TOO_MANY, detail=what))
 
 
 # --- op_cache.ini ---------------------------------------------------------------------------
@@ -343,7 +362,7 @@ def test_a_reused_entry_survives_the_next_aging(
     cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
     for entry in entries:
-        assert entry.is_valid, "the entry aged although it had just been reused"
+        _stays(cache, entry)
 
 
 @rule("aging/soft-limit")
@@ -415,7 +434,8 @@ def test_minus_one_does_not_last(
     entry = cache.entry(add)
     rest_entry(entry, 20 * HOUR)
     ten(cache).ages(exp, 8, 50, goes=GOES[50])
-    assert not entry.object_path.exists(), "an entry stays that was used while aging was off"
+    stays = deviation(Aged.TOO_FEW, detail="an entry stays that was used while aging was off")
+    require(not entry.object_path.exists(), cache.evidence, stays)
 
 
 # --- where limits come from -----------------------------------------------------------------
@@ -483,6 +503,15 @@ BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")
 BAD_RATIOS = ("0", "101", "-1", "abc", "50.5", "50%", "")
 
 
+def _names(cache: CacheUnderTest, run: Run, limit: str, value: str) -> None:
+    """A warning names a limit, by the file's or the variable's name, and its bad value. An empty
+    value counts as not set."""
+    named = not value or names_limit(run.output, limit.removeprefix("remain_"), value)
+    detail = f"no warning names {limit} and its value {value!r}"
+    subject = replace(Shelf(cache).limiting(run), name=limit, value=value)
+    require(named, cache.evidence, deviation(Words.MISSING, detail=detail, subject=subject))
+
+
 @rule("aging/bad-values")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 @pytest.mark.parametrize("value", BAD_SIZES)
@@ -494,9 +523,7 @@ def test_a_bad_size_is_named_and_the_default_used(
     shelf = six(cache)
     run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(), goes="abcd")
-    # An empty value counts as not set.
-    named = not value or names_limit(run.output, "max_op_cache_size", value)
-    assert named, f"no warning names max_op_cache_size and its value {value!r}"
+    _names(cache, run, "max_op_cache_size", value)
 
 
 @rule("aging/bad-values")
@@ -511,8 +538,7 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     shelf = ten(cache)
     run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
-    named = not value or names_limit(run.output, "cache_size_ratio", value)
-    assert named, f"no warning names remain_cache_size_ratio and its value {value!r}"
+    _names(cache, run, "remain_cache_size_ratio", value)
 
 
 @rule("aging/bad-values")
@@ -588,7 +614,8 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
     if left > 8 * MEGABYTE:
         cache.evidence.saw(Harm.MISPLACED, f"what is no entry stays: {left} bytes under 8 MB")
-    assert left <= 8 * MEGABYTE, f"{left} bytes stay for ever, under a limit of 8 MB"
+    detail = f"{left} bytes stay for ever, under a limit of 8 MB"
+    require(left <= 8 * MEGABYTE, cache.evidence, deviation(Aged.TOO_FEW, detail=detail))
 
 
 @rule("aging/orphans")
@@ -599,7 +626,8 @@ def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -
     files = beside(cache, add).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
     shelf.ages(add, 8, 50, goes=TEN[:8])
-    assert [path.name for path in files if not path.exists()] == [], "it was not idle, and is gone"
+    gone = deviation(Aged.TOO_MANY, detail="it was not idle, and is gone")
+    require(all(map(Path.exists, files)), cache.evidence, gone)
 
 
 @rule("aging/orphans")
@@ -616,7 +644,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
     nine_hours_ago = time.time() - 9 * HOUR
     os.utime(linked, (nine_hours_ago, nine_hours_ago), follow_symlinks=False)
     carried_out(cache, add, environment=environment(1, 1))
-    _all_went_but(shelf, "bd", "the object of b is a directory, that of d a link")
+    _all_went_but(cache, shelf, "bd", "the object of b is a directory, that of d a link")
 
 
 @rule("aging/orphans")
@@ -649,8 +677,8 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
         raise NotDecidable("no removal of an idle entry was seen")
     at, kept = removals[0]
     run = aging.strike(Action.EACCES, at)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    _all_went_but(shelf, kept, f"{Action.EACCES.value} at {at}")
+    _succeeds(cache, run)
+    _all_went_but(cache, shelf, kept, f"{Action.EACCES.value} at {at}")
 
 
 def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
@@ -659,9 +687,10 @@ def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
     return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
 
 
-def _all_went_but(shelf: Shelf, kept: str, why: str) -> None:
+def _all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
     stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
-    assert stays == "", f"{why}: of the entries that are idle too, {stays} stay"
+    detail = f"{why}: of the entries that are idle too, {stays} stay"
+    require(not stays, cache.evidence, deviation(Aged.TOO_FEW, detail=detail))
 
 
 # --- kinds of mounts ------------------------------------------------------------------------
@@ -720,7 +749,7 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
     mounted.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
-    assert mounted.entry(add).is_valid, "the entry aged although it had just been reused"
+    _stays(mounted, mounted.entry(add))
 
 
 # --- what the document leaves open ----------------------------------------------------------
@@ -793,5 +822,5 @@ def test_500_megabytes_at_minus_one(cache: CacheUnderTest, add: OperatorSpec) ->
     reading = {"": "nothing: no limit", "abcd": "the default limit, which ages"}
     gone = shelf.gone()
     assert gone in reading, f"at -1, {gone} of 600 MB are gone"
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _succeeds(cache, run)
     cache.evidence.readings.append(f"at -1 the 500 MB of the document mean {reading[gone]}")

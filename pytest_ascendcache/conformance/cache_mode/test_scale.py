@@ -10,7 +10,9 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
+from pytest_ascendcache.conformance.kit.told import require, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -22,6 +24,8 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
+from pytest_ascendcache.contract.facts import outcome_fact
+from pytest_ascendcache.contract.outcome import KEPT, REMOVED
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -57,10 +61,12 @@ def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> Non
         _many(cache, chip)
     before = {chip: Snapshot.take(cache.layout.soc(chip)) for chip in others}
     cache.compile(add, mode=FORCE)
-    assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
+    left = f"{_left(cache, soc)} of {HUNDREDS} entries are left"
+    require(_left(cache, soc) == 0, cache.evidence, outcome_fact(KEPT, [REMOVED], detail=left))
     for chip, snapshot in before.items():
         changes = snapshot.changes(Snapshot.take(cache.layout.soc(chip)))
-        assert changes == {}, f"force for {soc} reached {chip}"
+        reached = outcome_fact(REMOVED, [KEPT], chip, detail=f"force for {soc} reached {chip}")
+        require(not changes, cache.evidence, reached)
 
 
 @rule("robust/upgrade-stamp")
@@ -76,7 +82,8 @@ def test_another_version_empties_every_chip(cache: CacheUnderTest, add: Operator
     run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add].delivered is COMPILED, "a kernel of the old version is served"
     left = {chip: _left(cache, chip) for chip in chips}
-    assert not any(left.values()), f"entries of the old version are left: {left}"
+    stays = outcome_fact(KEPT, [REMOVED], detail=f"entries of the old version are left: {left}")
+    require(not any(left.values()), cache.evidence, stays)
 
 
 @rule("aging/oldest-first")
@@ -88,17 +95,16 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
     shelf = _many(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment(4, 50))
     gone = {name for name in NAMES if not all(shelf.there(name))}
-    aging = shelf.expected(run, CacheLimits(4, 50))
-    wrong = {
-        "left": sorted(aging.must_go - gone),
-        "gone": sorted(gone & aging.must_stay),
-        "torn": sorted(name for name in NAMES if len(set(shelf.there(name))) > 1),
-    }
-    assert not any(wrong.values()), {
-        what: f"{len(names)}, from {names[0]} to {names[-1]}"
+    torn = {name for name in NAMES if len(set(shelf.there(name))) > 1}
+    due = shelf.expected(run, CacheLimits(4, 50))
+    wrong = {"left": due.must_go - gone, "gone": gone & due.must_stay}
+    detail = ", ".join(
+        f"{len(names)} {what}, from {min(names)} to {max(names)}"
         for what, names in wrong.items()
         if names
-    }
+    )
+    subject = shelf.limiting(run)
+    require_none(aging_facts(due, gone, torn, detail, subject=subject), cache.evidence)
 
 
 @rule("robust/heals-damaged-entry")

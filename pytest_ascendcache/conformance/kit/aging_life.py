@@ -124,7 +124,7 @@ class _Limits:
         self._findings.asked.add(Question.CREATED)
         if not path.is_file():
             detail = "there is no op_cache.ini in the directory of the option"
-            self._findings.saw(Question.CREATED, Place.MISPLACED, detail)
+            self._findings.deviates(Question.CREATED, Place.MISPLACED, detail)
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
             self._claim(Question.CREATED, "op_cache.ini lacks its section")
 
@@ -232,7 +232,7 @@ class _Limits:
         for chip, other in zip(self._chips, elsewhere, strict=True):
             if other.gone():
                 detail = f"entries of {chip} are gone: {other.gone()}"
-                self._findings.saw(Question.CHIPS, Aged.TOO_MANY, detail)
+                self._findings.deviates(Question.CHIPS, Aged.TOO_MANY, detail)
 
     def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:
         """Lay an orphan of each kind, if they have a size. Returns the files of each kind."""
@@ -261,7 +261,7 @@ class _Limits:
     def _judge_orphans(self, observed: Aged, what: str, kinds: Collection[str]) -> None:
         self._findings.asked.add(Question.ORPHANS)
         if kinds:
-            self._findings.saw(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
+            self._findings.deviates(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
 
     def _judge_scan(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
         """Judge whether the scan left the access times of idle entries alone.

@@ -91,7 +91,7 @@ class Findings:
         if facts := list(facts):
             self.facts.setdefault(question, []).extend(facts)
 
-    def saw(
+    def deviates(
         self, question: Question, observed: Enum, detail: str, about: str = "", **more: Any
     ) -> None:
         """Note what was observed in the last run instead of what is promised."""

@@ -16,6 +16,7 @@ from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
+from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers, deviation
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -31,6 +32,7 @@ _GROUPS = 5
 """Fresh runs over which neighbours are spread."""
 _REFUSALS = 24
 """The most runs spent on finding operators that the toolchain does not compile at all."""
+_NOT_ITS_OWN = "it is delivered a kernel that is not its own"
 _SHRUNK = 3
 """Wrong operators that are explained or reported in full."""
 FLOAT32_ULP = 64.0
@@ -133,24 +135,25 @@ class FamilyRuns:
         run = self._compiled([operator], options).get(operator)
         return "" if run is None else sha256(run.kernel(operator))
 
-    def explain(self, wrong: Sequence[OperatorSpec], served: Run) -> list[str]:
-        """Say, for the first few wrong operators, with which operator each is mixed up.
+    def facts(self, wrong: Sequence[OperatorSpec], served: Run) -> list[Fact]:
+        """Kernels that are not their operators' own; the first few name the operator with which
+        each is mixed up.
 
-        That operator is made as similar as possible while the two are still mixed up; the line
+        That operator is made as similar as possible while the two are still mixed up; the fact
         names the fields in which they differ.
         """
-        lines = []
+        facts = []
         for each in wrong[:_SHRUNK]:
             partner = self._partner(each, served)
             if partner is None:
-                lines.append(f"{each} is delivered a kernel that is not its own")
+                facts.append(deviation(Delivery.ANOTHER, each, detail=_NOT_ITS_OWN))
                 continue
             partner = self._shrunk(each, partner)
             fields = "; ".join(differences(partner, each))
-            lines.append(f"{each} is served the kernel of {partner}: they differ in {fields}")
-        if len(wrong) > _SHRUNK:
-            lines.append(f"and {len(wrong) - _SHRUNK} more operators")
-        return lines
+            detail = f"it is served the kernel of {partner}: they differ in {fields}"
+            facts.append(deviation(Delivery.ANOTHER, each, detail=detail))
+        more = wrong[_SHRUNK:]
+        return facts + [deviation(Delivery.ANOTHER, each, detail=_NOT_ITS_OWN) for each in more]
 
     def _partner(self, operator: OperatorSpec, served: Run) -> OperatorSpec | None:
         """Another operator whose kernel is served for this one if it is compiled first."""
@@ -185,7 +188,7 @@ class FamilyRuns:
 
 def wrong_results(
     toolchain: Toolchain, tables: ImplModeTables, delivered: Mapping[OperatorSpec, Run]
-) -> list[str]:
+) -> list[Fact]:
     """The first few operators whose delivered kernel deviates from float64, on samples and edge
     values.
 
@@ -194,13 +197,13 @@ def wrong_results(
     """
     from pytest_ascendcache.operators.semantics import has_semantics
 
-    wrong: list[str] = []
+    wrong: list[Fact] = []
     for operator, run in delivered.items():
         if len(wrong) == _SHRUNK:
             break
         if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
             attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
-            wrong.append(f"{operator}{attributes}: {problem}")
+            wrong.append(deviation(Numbers.WRONG, f"{operator}{attributes}", detail=problem))
     return wrong
 
 

@@ -113,7 +113,7 @@ class Life:
             changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
             for path, change in changes.items():
                 detail = f"outside of the cache it is {change.value}"
-                findings.saw(question, Place.TOUCHED, detail, path)
+                findings.deviates(question, Place.TOUCHED, detail, path)
         judge = Judge(asked, cache.edition, tuple(operators), findings.number)
         if failure := cache.failed_for_the_cache(run, variables):
             findings.note(Question.OUTCOMES, judge.ending(run, failure))
@@ -133,7 +133,7 @@ class Life:
             findings.asked.add(Question.INERT)
             if cache.root.exists():
                 made = "the directory was made"
-                findings.saw(Question.INERT, Place.MISPLACED, made, subject=ruling(asked))
+                findings.deviates(Question.INERT, Place.MISPLACED, made, subject=ruling(asked))
         if aging is not None:
             self._judge_aging(judge, run, aging)
 
@@ -217,12 +217,12 @@ class Life:
             findings.asked |= {Question.PRIVATE, Question.PLACE}
         for path, state in files.items():
             if state.mode & 0o002 and state.kind != "link":
-                findings.saw(Question.PRIVATE, Place.OPEN_TO_ALL, "everybody may write", path)
+                findings.deviates(Question.PRIVATE, Place.OPEN_TO_ALL, "everybody may write", path)
         debugged = bool(options.debug_level) or options.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
             if not (debugged and left.name.startswith("kernel_meta")):
                 where = "left in the working directory"
-                findings.saw(Question.PRIVATE, Place.MISPLACED, where, left.name)
+                findings.deviates(Question.PRIVATE, Place.MISPLACED, where, left.name)
             remove(left)
 
     def _judge_aging(self, judge: Judge, run: Run, aged: AgingShelf) -> None:
@@ -250,4 +250,4 @@ class Life:
         if limit and not names_limit(run.output, limit, value):
             detail = f"no warning names {limit} and its value {value!r}"
             subject = replace(shelf.limiting(run), name=limit, value=value)
-            findings.saw(aged.question, Words.MISSING, detail, subject=subject)
+            findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
