@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.judge import Judge, Known, aging_facts, ended, limiting
+from pytest_ascendcache.conformance.kit.judge import Judge, Known, aging_facts, ended
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import counted, require_none, told
 from pytest_ascendcache.contract import (
@@ -156,12 +156,9 @@ def test_other_entries_stay_unless_the_run_purges_them(
     assert {each for each in Fate if not judged.other(each, known, "x", soc)} == allowed
 
 
-def test_a_kernel_of_an_earlier_compile_is_stale_and_any_other_is_anothers() -> None:
+def test_a_kernel_that_is_not_its_own_is_stale_or_anothers() -> None:
     judged = judge({**ENABLE, "precision_file": PrecisionFile.of({"Add": "high_precision"})})
-    (stale,) = judged.kernel(ADD, "old", earlier={"old"})
-    (another,) = judged.kernel(ADD, "new", earlier={"old"})
-    (foreign,) = judged.foreign_kernel(ADD, "the kernel of high_performance")
-    assert (stale.observed, another.observed, foreign.observed) == ("stale", "another", "another")
+    stale, another = judged.kernel(ADD, Delivery.STALE), judged.kernel(ADD)
     assert [harm_of([each]) for each in (stale, another)] == [Harm.STALE, Harm.WRONG_RESULT]
     assert str(another.subject) == "--op_precision_mode"
     assert told([another]) == f"{ADD}: not the kernel of a fresh compile"
@@ -228,12 +225,6 @@ def test_an_ending_is_read_from_the_status(code: int | None, ending: Ending) -> 
 
     fact = ended(Run(), "it failed", run=2)  # type: ignore[arg-type]
     assert (fact.observed, fact.run, fact.detail) == (ending.value, 2, "it failed")
-
-
-def test_the_limits_are_those_of_the_file_or_of_the_variable() -> None:
-    variables = {"ASCEND_MAX_OP_CACHE_SIZE": "8"}
-    assert str(limiting(variables, True, default())) == "op_cache.ini"
-    assert str(limiting(variables, False, default())) == "ASCEND_MAX_OP_CACHE_SIZE=8"
 
 
 # --- facts as text --------------------------------------------------------------------------

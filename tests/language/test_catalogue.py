@@ -139,10 +139,12 @@ def _told() -> Iterator[str]:
     """Yield the sentences of facts."""
     for path in sorted((PACKAGE / "conformance").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "detail":
-                yield from _template(node.value)
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "detail":
-                yield from _template(node.value)
+            match node:
+                case (
+                    ast.keyword(arg="detail", value=value)
+                    | ast.Assign(targets=[ast.Name("detail")], value=value)
+                ):
+                    yield from _template(value)
 
 
 def _found() -> Iterator[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.conformance.kit.judge import aging_facts, limiting, ruling
+from pytest_ascendcache.conformance.kit.judge import aging_facts, ruling
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_path, ini_values
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
@@ -250,6 +250,7 @@ def test_limits_are_what_file_and_variables_say(
     possible = possible_limits(ini or None, variables)
     if any(shelf.expected(run, each).allows(gone) for each in possible):
         return
+    subject = shelf.limiting(run)
     path.unlink(missing_ok=True)
     if made.exists() and not any(key.encode() in made.read_bytes() for key in cache.edition.ini):
         # The toolchain's own file sets no limits. Without it a toolchain may empty the cache.
@@ -262,5 +263,4 @@ def test_limits_are_what_file_and_variables_say(
         f"{expected.ratio} %): "
         f"{'as without op_cache.ini' if shelf.gone() == gone else 'as by limits of its own'}"
     )
-    subject = limiting(variables, bool(ini), cache.edition)
     require_none(aging_facts(aging, gone, "", detail, subject=subject), cache.evidence)

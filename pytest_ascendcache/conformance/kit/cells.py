@@ -22,7 +22,7 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.combinations import Before, Cell, Limits, Plan, minimise
 from pytest_ascendcache.combinations.cell import options_of
 from pytest_ascendcache.conformance.kit.implementations import tables_of, wrong_numbers
-from pytest_ascendcache.conformance.kit.judge import Judge, Known, limiting
+from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
@@ -37,7 +37,7 @@ from pytest_ascendcache.contract import (
     SelectMode,
     expected_limits,
 )
-from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.facts import Delivery, Fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
@@ -237,9 +237,7 @@ def _fate(observed: Observed, operator: OperatorSpec, **options: Any) -> Fate:
 def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell) -> list[Fact]:
     edition = observed.cache.edition
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
-    judge = replace(
-        observed.judge, subject=limiting(cell.environment, bool(cell.ini and edition.ini), edition)
-    )
+    judge = replace(observed.judge, subject=shelf.limiting(observed.run))
     due = shelf.expected(observed.run, limits)
     return judge.aging(due, _IDLE, shelf.gone(), shelf.torn(), limits)
 
@@ -252,9 +250,10 @@ def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:
     if stale and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
         if delivered == stale:
             return []
-        return observed.judge.foreign_kernel(operator, "the served kernel is not the entry's")
+        return [observed.judge.kernel(operator, detail="the served kernel is not the entry's")]
     if operator in observed.cache.unlike_fresh(observed.run, observed.environment):
-        return observed.judge.kernel(operator, delivered, earlier={stale})
+        whose = Delivery.STALE if delivered == stale else Delivery.ANOTHER
+        return [observed.judge.kernel(operator, whose)]
     return []
 
 

@@ -7,7 +7,7 @@ no facts if every promise holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -28,7 +28,6 @@ from pytest_ascendcache.contract import (
     is_under_debug,
     list_excepts,
 )
-from pytest_ascendcache.contract.aging import ENV_SIZE
 from pytest_ascendcache.contract.facts import (
     Aged,
     Delivery,
@@ -150,16 +149,14 @@ class Judge:
         return [] if fate in allowed else [self._of(about, fate, allowed)]
 
     def kernel(
-        self, operator: OperatorSpec, delivered: str, earlier: Collection[str] = ()
-    ) -> list[Fact]:
-        """A kernel that no fresh compile gives. ``earlier`` are digests of the operator's own
-        kernels that have to be compiled anew."""
-        whose = Delivery.STALE if delivered in earlier else Delivery.ANOTHER
-        return [self._whose(operator, whose, "not the kernel of a fresh compile")]
-
-    def foreign_kernel(self, operator: OperatorSpec, detail: str) -> list[Fact]:
-        """A kernel of another operator or another implementation mode, as ``detail`` says."""
-        return [self._whose(operator, Delivery.ANOTHER, detail)]
+        self,
+        operator: OperatorSpec,
+        whose: Delivery = Delivery.ANOTHER,
+        detail: str = "not the kernel of a fresh compile",
+    ) -> Fact:
+        """That a kernel is not the operator's own of this compile."""
+        subject = self.subject or implementing(self.options) or ruling(self.options)
+        return deviation(whose, operator, subject=subject, run=self.run, detail=detail)
 
     def ending(self, run: Run, failure: str) -> list[Fact]:
         """A run that failed although it succeeds without a cache; none if there is no failure."""
@@ -208,10 +205,6 @@ class Judge:
         shown = Witness.MARKER if isinstance(observed, Outcome) else Witness.FILES
         return outcome_fact(observed, allowed, about, subject=subject, witness=shown, run=self.run)
 
-    def _whose(self, operator: OperatorSpec, whose: Delivery, detail: str) -> Fact:
-        subject = self.subject or implementing(self.options) or ruling(self.options)
-        return deviation(whose, operator, subject=subject, run=self.run, detail=detail)
-
 
 def aging_facts(
     due: Aging, gone: Collection[str], torn: Collection[str], detail: str, **more: Any
@@ -256,12 +249,3 @@ def implementing(options: CompileOptions) -> Subject | None:
     if options.select_implmode is None:
         return None
     return Subject(SubjectKind.OPTION, "--op_select_implmode", options.select_implmode.value)
-
-
-def limiting(environment: Mapping[str, str], by_file: bool, edition: Edition) -> Subject:
-    """What sets the limits of a run: ``op_cache.ini`` if it has values, or else the variable."""
-    if by_file:
-        return Subject(SubjectKind.FILE, "op_cache.ini")
-    size = edition.variables[0]
-    value = environment.get(size) or environment.get(ENV_SIZE, "")
-    return Subject(SubjectKind.VARIABLE, size, value)

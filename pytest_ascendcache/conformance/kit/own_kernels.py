@@ -12,6 +12,7 @@ from pytest_ascendcache.conformance.kit.judge import Judge
 from pytest_ascendcache.conformance.kit.own_entries import Key, OwnEntries
 from pytest_ascendcache.conformance.kit.told import differs
 from pytest_ascendcache.contract import Capability, CompileOptions, is_under_debug
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -77,8 +78,9 @@ class OwnKernels:
         self._judge_modes(judge, delivered)
         findings.asked.add(Question.KERNELS)
         for each in wrong:
-            earlier = self._earlier(keys[each])
-            findings.note(Question.KERNELS, judge.kernel(each, delivered[each], earlier))
+            is_stale = delivered[each] in self._earlier(keys[each])
+            fact = judge.kernel(each, Delivery.STALE if is_stale else Delivery.ANOTHER)
+            findings.note(Question.KERNELS, [fact])
         self._judge_numbers(run)
 
     def _judge_numbers(self, run: Run) -> None:
@@ -113,7 +115,7 @@ class OwnKernels:
             if key.mode not in modes:
                 observed = " and ".join(sorted(each or "no mode" for each in modes))
                 detail = differs(f"the kernel of {observed}", f"that of {key.mode or 'no mode'}")
-                self.findings.note(question, judge.foreign_kernel(operator, detail))
+                self.findings.note(question, [judge.kernel(operator, detail=detail)])
                 self.entries.by_key.pop(key, None)  # the entry holds another mode's kernel
 
     def _earlier(self, key: tuple[Any, ...]) -> set[str]:

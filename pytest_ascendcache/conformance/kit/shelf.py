@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
-from pytest_ascendcache.conformance.kit.judge import aging_facts, limiting
+from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, CacheMode, expected_aging
 from pytest_ascendcache.contract.aging import (
@@ -29,7 +29,7 @@ from pytest_ascendcache.contract.aging import (
     INI_SIZE,
     MEGABYTE,
 )
-from pytest_ascendcache.contract.facts import Subject
+from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -192,11 +192,14 @@ class Shelf:
         self.compare(goes, self.limiting(run))
 
     def limiting(self, run: Run) -> Subject:
-        """What sets the limits of a run."""
+        """What sets the limits of a run: ``op_cache.ini`` if it has values, or the variable."""
         edition, path = self._cache.edition, ini_path(self._cache)
         text = path.read_text(errors="replace") if path.exists() else ""
-        by_file = all(key in text for key in edition.ini) and bool(edition.ini)
-        return limiting(run.result.request.environment, by_file, edition)
+        if edition.ini and all(key in text for key in edition.ini):
+            return Subject(SubjectKind.FILE, "op_cache.ini")
+        size = edition.variables[0]
+        value = run.result.request.environment.get(size, "")
+        return Subject(SubjectKind.VARIABLE, size, value)
 
     def ages(self, operator: OperatorSpec, size: int, ratio: int, goes: str) -> None:
         """Compile an operator under these limits, in MB and percent, and :meth:`check` the run."""
