@@ -11,7 +11,8 @@ not cover a new fault of the same rule or check.
 ``rule``       the rule's id
 ``check``      the check's name within its module as pytest shows it (``test_x[case]``), with
                patterns between the brackets only
-``observed``   a pattern, or a list of patterns, of the check's message as one line
+``observed``   a pattern, or a list of patterns, of the codes of the check's facts, as the JSON
+               report has them (``evidence.facts``); each fact must match one
 ``reason``     why the deviation is accepted
 ``harm``       optional: the worst harm it is known to do (default: lost work)
 ``cell``       optional: a table of the check's factors, each with a value or a list of values
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.editions import Edition, NoEditionError, editions, named
+from pytest_ascendcache.contract.facts import Aspect
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
@@ -53,12 +55,13 @@ class DeviationFileError(ValueError):
 
 @dataclass(frozen=True)
 class Fault:
-    """A broken promise: the rule, the check (a node id) that found it, its message and its harm."""
+    """A broken promise: the rule, the check (a node id) that found it, the codes of its facts, and
+    its harm."""
 
     rule: str
     check: str
     factors: Mapping[str, str]
-    message: str
+    facts: tuple[str, ...]
     harm: Harm | None = None
 
 
@@ -86,11 +89,11 @@ class Deviation:
         return not self.editions or any(each.name in self.editions for each in judged_by)
 
     def matches(self, fault: Fault) -> bool:
-        """Whether the entry covers a fault: the same check and observation, and no worse harm."""
-        message = " ".join(fault.message.split())
+        """Whether the entry covers a fault: the same check and facts, and no worse harm."""
         return (
             self.names(fault.rule, fault.check, fault.factors)
-            and any(_matches(message, pattern) for pattern in self.observed)
+            and bool(fault.facts)
+            and all(any(_matches(fact, each) for each in self.observed) for fact in fault.facts)
             and (fault.harm is None or fault.harm.rank >= self.harm.rank)
         )
 
@@ -259,8 +262,14 @@ def _observed(value: Any, where: str) -> tuple[str, ...]:
     patterns = _listed(value)
     if not patterns or not all(isinstance(each, str) and each.strip(" *?") for each in patterns):
         raise DeviationFileError(
-            f"{where}: 'observed' is {value!r}; write what the check says, with * for what differs "
-            "from run to run."
+            f"{where}: 'observed' is {value!r}; write the codes of the check's facts, as the JSON "
+            "report has them, with * for what differs from run to run."
+        )
+    aspects = [each.value for each in Aspect]
+    if texts := [each for each in patterns if each.partition(" ")[0] not in aspects]:
+        raise DeviationFileError(
+            f"{where}: 'observed' is {texts[0]!r}, which is no code of a fact; take the code from "
+            "evidence.facts in the JSON report, such as 'outcome reused/kept, not compiled/stored'."
         )
     return tuple(patterns)
 

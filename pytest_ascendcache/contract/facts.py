@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pytest_ascendcache.contract.outcome import Fate, Outcome
+from pytest_ascendcache.contract.outcome import Delivered, Fate, Outcome
 
 
 class Aspect(str, Enum):
@@ -29,6 +29,7 @@ class Aspect(str, Enum):
     LATER = "later"  # what further runs of the same request do
     WORDS = "words"  # messages
     CLAIM = "claim"  # a condition of a check that none of the above describes
+    UNDECIDED = "undecided"  # what could not be told
 
 
 class Delivery(str, Enum):
@@ -59,6 +60,7 @@ class Later(str, Enum):
     FAILS = "fails"  # each of them
     COMPILES = "compiles"  # each of them, what it should reuse
     STORES_NOTHING = "stores-nothing"
+    LACKS = "lacks"  # some of what was there before
 
 
 class Aged(str, Enum):
@@ -92,6 +94,7 @@ class Numbers(str, Enum):
 
     AS_PROMISED = "as-promised"
     WRONG = "wrong"
+    WITHOUT_A_RANK = "without-a-rank"  # a network ended well although a rank was missing
 
 
 class SubjectKind(str, Enum):
@@ -176,6 +179,13 @@ class Fact:
         allowed = tuple(sorted(map(coded, expected)))
         return cls(aspect, coded(observed), allowed, str(about), subject, witness, run, detail)
 
+    @classmethod
+    def seen(cls, observed: Enum, detail: str, about: object = "", **more: Any) -> Fact:
+        """A fact whose aspect follows from what was observed (``Place.TOUCHED``), with a sentence
+        for people without a full stop."""
+        aspect, expected = _ASPECTS[type(observed)]
+        return cls.of(aspect, observed, expected, about, detail=detail, **more)
+
     @property
     def code(self) -> str:
         """The machine form: ``outcome reused/kept, not compiled/rewritten``."""
@@ -221,34 +231,24 @@ class Fact:
         )
 
 
+_ASPECTS: dict[type[Enum], tuple[Aspect, tuple[Code, ...]]] = {
+    Delivery: (Aspect.KERNEL, (Delivery.OWN,)),
+    Ending: (Aspect.ENDING, (Ending.SUCCESS,)),
+    Later: (Aspect.LATER, (Later.WORKS,)),
+    Aged: (Aspect.AGING, (Aged.AS_DUE,)),
+    Place: (Aspect.FILES, (Place.UNTOUCHED,)),
+    Words: (Aspect.WORDS, (Words.AS_DUE,)),
+    Numbers: (Aspect.NUMBERS, (Numbers.AS_PROMISED,)),
+}
+"""The aspect that members of an enum belong to, and what is expected of it."""
+
+
 def outcome_fact(
-    observed: Outcome | Fate, allowed: Iterable[Outcome | Fate], about: object = "", **more: Any
+    observed: Outcome | Fate | Delivered,
+    allowed: Iterable[Outcome | Fate | Delivered],
+    about: object = "",
+    **more: Any,
 ) -> Fact:
     """The fact of an operator's outcome, or of an entry's fate, that is none of those allowed."""
-    aspect = Aspect.OUTCOME if isinstance(observed, Outcome) else Aspect.ENTRY
+    aspect = Aspect.ENTRY if isinstance(observed, Fate) else Aspect.OUTCOME
     return Fact.of(aspect, observed, allowed, about, **more)
-
-
-_SHOWN = {
-    Delivery: (Aspect.KERNEL, Witness.BYTES),
-    Numbers: (Aspect.NUMBERS, Witness.NUMBERS),
-    Aged: (Aspect.AGING, Witness.FILES),
-    Place: (Aspect.FILES, Witness.FILES),
-    Ending: (Aspect.ENDING, Witness.PROCESS),
-    Later: (Aspect.LATER, Witness.MARKER),
-    Words: (Aspect.WORDS, Witness.OUTPUT),
-}
-"""What each enum of observations belongs to, and what usually shows it."""
-
-
-def deviation(observed: Enum, about: object = "", **more: Any) -> Fact:
-    """The fact that this was observed, a member of one of the enums of observations. The first
-    member of each is what is promised."""
-    aspect, witness = _SHOWN[type(observed)]
-    return Fact.of(aspect, observed, [next(iter(type(observed)))], about, witness=witness, **more)
-
-
-def claim_fact(detail: str, about: object = "", **more: Any) -> Fact:
-    """The fact that a condition of a check does not hold which nothing else describes."""
-    witness = Witness.CONDITION
-    return Fact.of(Aspect.CLAIM, "broken", ["kept"], about, witness=witness, detail=detail, **more)

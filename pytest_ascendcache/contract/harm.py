@@ -57,6 +57,7 @@ _BY_OBSERVATION = {
     (Aspect.KERNEL, Delivery.UNVERIFIED.value): Harm.OUTSIDE_TOUCHED,
     (Aspect.KERNEL, Delivery.STALE.value): Harm.STALE,
     (Aspect.NUMBERS, Numbers.WRONG.value): Harm.WRONG_RESULT,
+    (Aspect.NUMBERS, Numbers.WITHOUT_A_RANK.value): Harm.WRONG_RESULT,
     (Aspect.AGING, Aged.TOO_MANY.value): Harm.LOST_WORK,
     (Aspect.AGING, Aged.OTHERS.value): Harm.LOST_WORK,
     (Aspect.AGING, Aged.HALF.value): Harm.LOST_WORK,
@@ -71,6 +72,7 @@ _BY_OBSERVATION = {
     (Aspect.LATER, Later.FAILS.value): Harm.UNUSABLE,
     (Aspect.LATER, Later.COMPILES.value): Harm.UNUSABLE,
     (Aspect.LATER, Later.STORES_NOTHING.value): Harm.UNUSABLE,
+    (Aspect.LATER, Later.LACKS.value): Harm.LOST_WORK,
     (Aspect.WORDS, Words.MISSING.value): Harm.MISLEADING,
 }
 """The harm of what was observed, whatever was expected."""
@@ -89,14 +91,15 @@ def harm_in(fact: Fact) -> Harm:
 
 
 def _of_entry(fact: Fact) -> Harm:
-    """The harm of a wrong outcome (``reused/kept``) or of an entry's wrong fate (``kept``).
+    """The harm of a wrong outcome (``reused/kept``, or ``reused`` where the entry does not matter)
+    or of an entry's wrong fate (``kept``).
 
     An old kernel delivered where the table demands a new one is stale. Work is lost where a kernel
     is compiled that should be reused, or an entry is gone or replaced that should stay.
     """
-    delivered, _, fate = fact.observed.rpartition("/")
-    allowed = [each.rpartition("/") for each in fact.expected]
-    sources, fates = {each[0] for each in allowed}, {each[2] for each in allowed}
+    delivered, fate = _split(fact.observed)
+    allowed = [_split(each) for each in fact.expected]
+    sources, fates = {each[0] for each in allowed}, {each[1] for each in allowed}
     if delivered == "reused" and sources == {"compiled"}:
         return Harm.STALE
     if delivered == "compiled" and sources == {"reused"}:
@@ -106,3 +109,11 @@ def _of_entry(fact: Fact) -> Harm:
     if fate in ("kept", "stored") and fates & {"absent", "removed", "rewritten"}:
         return Harm.MISPLACED
     return Harm.NOT_DETERMINED
+
+
+def _split(code: str) -> tuple[str, str]:
+    """Where a kernel came from and the fate of its entry; empty for what a code leaves out."""
+    first, slash, second = code.partition("/")
+    if slash or first in ("compiled", "reused"):
+        return first, second
+    return "", first

@@ -26,10 +26,12 @@ class Verdict(str, Enum):
 def broken_promise(level: Level, strict: bool, harm: Harm | None = None) -> Verdict:
     """The verdict of a check that found its promise broken, and observed this harm.
 
-    Harm with ``Harm.fails`` fails at any level. Otherwise a broken *must* fails; a broken *should*
-    warns, or fails under ``--ascend-strict``. An *info* rule has no wrong answer: an observation
+    A broken *must* fails. A broken *should* fails if the harm does (``Harm.fails``) or under
+    ``--ascend-strict``, and warns otherwise. An *info* rule has no wrong answer: an observation
     that fits no reading of the document warns, and never fails.
     """
+    if level is Level.INFO:
+        return Verdict.WARN
     if level is Level.MUST or (harm is not None and harm.fails):
         return Verdict.FAIL
     if level is Level.SHOULD and strict:

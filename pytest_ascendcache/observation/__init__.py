@@ -14,7 +14,6 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     RankEvent,
     RankNote,
-    Sighting,
 )
 from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
@@ -52,7 +51,6 @@ __all__ = [
     "Run",
     "Shared",
     "SharedCache",
-    "Sighting",
     "StandIn",
     "StaticKernelsUnderTest",
     "Watch",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_ascendcache.caches import Canary, Snapshot, find_canaries, same_code
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
-from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
+from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later, Place
+from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError
 
@@ -103,21 +104,21 @@ class CacheWitness:
             for path, change in then.disturbed(Snapshot.take(root)).items():
                 self._outside[f"{root.name}/{path}"] = change.value
 
-    def seen(self, outside: bool = True) -> list[Sighting]:
+    def seen(self, outside: bool = True) -> list[Fact]:
         """Harm seen in the last runs. Without ``outside``, directories next to the cache are left
         out."""
-        sightings = [
-            Sighting(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
+        facts = [
+            Fact.seen(Place.TOUCHED, f"outside of the cache {path} was {change}")
             for path, change in (self._outside.items() if outside else ())
         ]
-        sightings += self._misplaced()
+        facts += self._misplaced()
         for run in reversed(self._runs):
-            sightings += self._of(run)
-            if any(each.harm is Harm.WRONG_RESULT for each in sightings):
+            facts += self._of(run)
+            if any(harm_in(each) is Harm.WRONG_RESULT for each in facts):
                 break
-        return sightings
+        return facts
 
-    def _misplaced(self) -> list[Sighting]:
+    def _misplaced(self) -> list[Fact]:
         """Files that runs left in the working directory, except for debug output, and
         world-writable files."""
         open_to_all = [
@@ -127,23 +128,23 @@ class CacheWitness:
         ]
         return [
             *(
-                Sighting(Harm.MISPLACED, f"{each} lies in the working directory")
+                Fact.seen(Place.MISPLACED, f"{each} lies in the working directory")
                 for each in self._litter
             ),
-            *(Sighting(Harm.MISPLACED, f"{each} is world-writable") for each in open_to_all),
+            *(Fact.seen(Place.OPEN_TO_ALL, f"{each} is world-writable") for each in open_to_all),
         ]
 
-    def _of(self, run: Run) -> list[Sighting]:
+    def _of(self, run: Run) -> list[Fact]:
         if run.succeeded:
             return [*self._unverified(run), *self._wrong(run)]
         code = run.returncode
         if code is None:
             return self._hang(run)
         if code < 0 and code not in FROM_OUTSIDE and not self._fails_anyway(run):
-            return [Sighting(Harm.CRASH, f"the compiler {run.result.ending}")]
+            return [Fact.seen(Ending.CRASH, f"the compiler {run.result.ending}")]
         return []
 
-    def _unverified(self, run: Run) -> list[Sighting]:
+    def _unverified(self, run: Run) -> list[Fact]:
         """Kernels delivered with a marker that no valid entry of this cache has."""
         tokens = self._cache.known_state()[0]
         strange = [
@@ -152,25 +153,25 @@ class CacheWitness:
             if run.born is None and find_canaries(run.model(operator).read_bytes()) - set(tokens)
         ]
         return [
-            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: an unverified kernel was loaded")
+            Fact.seen(Delivery.UNVERIFIED, f"{each}: an unverified kernel was loaded")
             for each in strange
         ]
 
-    def _wrong(self, run: Run) -> list[Sighting]:
+    def _wrong(self, run: Run) -> list[Fact]:
         """Operators whose kernel differs from that of a fresh compile."""
         if not _is_plain(run):
             return []  # the matching fresh compile is not known
-        sightings = []
+        facts = []
         for operator in self._unlike_fresh(run):
             if not self._is_last(run) and not run.served_from(operator):
                 continue  # a check may have changed the compiler on purpose since then
             if self._earlier(run, operator):
                 what = f"{operator}: a stale kernel of an earlier compile is used"
-                sightings.append(Sighting(Harm.LOST_WORK, what))
+                facts.append(Fact.seen(Delivery.STALE, what))
             else:
                 what = f"{operator}: another kernel is delivered than a fresh compile gives"
-                sightings.append(Sighting(Harm.WRONG_RESULT, what))
-        return sightings
+                facts.append(Fact.seen(Delivery.ANOTHER, what))
+        return facts
 
     def _is_last(self, run: Run) -> bool:
         """Whether this run, or one started together with it, is the last of the check."""
@@ -200,7 +201,7 @@ class CacheWitness:
                     return True
         return False
 
-    def _hang(self, run: Run) -> list[Sighting]:
+    def _hang(self, run: Run) -> list[Fact]:
         """A run that did not end is a hang if it does not end a second time, but does without a
         cache."""
         if self._fails_anyway(run):
@@ -208,7 +209,7 @@ class CacheWitness:
         request = replace(run.result.request, output=self._cache.new_output(), plan=None)
         if self._cache.again(request).returncode is not None:
             return []
-        return [Sighting(Harm.HANG, f"the compiler {run.result.ending}, twice")]
+        return [Fact.seen(Ending.NO_END, f"the compiler {run.result.ending}, twice")]
 
     def _fails_anyway(self, run: Run) -> bool:
         """Whether the request fails without a cache too, which is not the cache's fault."""
@@ -218,7 +219,7 @@ class CacheWitness:
             return True
         return False
 
-    def afterwards(self) -> Sighting | None:
+    def afterwards(self) -> Fact | None:
         """Run the last request under enable, as a user would, until a run reuses everything."""
         if not self._runs:
             return None
@@ -235,7 +236,7 @@ class CacheWitness:
             runs.append(run)
             if run.succeeded:
                 if wrong := self._wrong(run):
-                    return min(wrong, key=lambda each: each.harm.rank)
+                    return min(wrong, key=lambda each: harm_in(each).rank)
                 if self._reuses_all(run):
                     break
         return self._usability(runs, last)
@@ -253,17 +254,17 @@ class CacheWitness:
                 return False
             raise
 
-    def _usability(self, runs: list[Run], last: Run) -> Sighting | None:
+    def _usability(self, runs: list[Run], last: Run) -> Fact | None:
         if not any(run.succeeded for run in runs):
             if self._fails_anyway(runs[-1]):
                 return None
-            return Sighting(Harm.UNUSABLE, f"every later run fails: it {runs[-1].result.ending}")
+            return Fact.seen(Later.FAILS, f"every later run fails: it {runs[-1].result.ending}")
         if len(runs) == LATER_RUNS and not self._reuses_all(runs[-1]):
             again = [each for each in last.operators if not self._reuses(runs[-1], each)]
             what = f"every later run compiles {', '.join(map(str, again))} again"
-            return Sighting(Harm.UNUSABLE, what)
+            return Fact.seen(Later.COMPILES, what)
         if not last.succeeded and _is_plain(last) and not self._fails_anyway(last):
-            return Sighting(Harm.LOST_WORK, f"a run {last.result.ending}; later ones work")
+            return Fact.seen(Ending.FAILURE, f"a run {last.result.ending}; later ones work")
         return None
 
 
@@ -296,10 +297,10 @@ def _names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
 
 
-def harm_in_ending(who: str, code: int | None, ending: str) -> list[Sighting]:
+def harm_in_ending(who: str, code: int | None, ending: str) -> list[Fact]:
     """The harm that the end of a process shows."""
     if code is None:
-        return [Sighting(Harm.HANG, f"{who} {ending}")]
+        return [Fact.seen(Ending.NO_END, f"{who} {ending}")]
     if code < 0 and code not in FROM_OUTSIDE:
-        return [Sighting(Harm.CRASH, f"{who} {ending}")]
+        return [Fact.seen(Ending.CRASH, f"{who} {ending}")]
     return []

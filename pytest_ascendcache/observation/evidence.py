@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, Protocol
 
 from pytest_ascendcache.contract.facts import Fact
-from pytest_ascendcache.contract.harm import Harm
 
 _SHOWN_FIELDS = 3
 
@@ -17,22 +17,14 @@ class NotDecidable(Exception):
     """A check cannot tell, because an assumption it rests on does not hold. Never a pass."""
 
 
-@dataclass(frozen=True)
-class Sighting:
-    """Harm that was seen, described in one sentence without a full stop."""
-
-    harm: Harm
-    what: str
-
-
 class Witness(Protocol):
-    """Watches runs and tells, after a promise was broken, what harm that did."""
+    """Watches runs and tells, after a promise was broken, what else is wrong."""
 
-    def seen(self) -> list[Sighting]:
-        """Harm in the last runs of the check."""
+    def seen(self) -> list[Fact]:
+        """What is wrong with the last runs of the check."""
 
-    def afterwards(self) -> Sighting | None:
-        """Harm in further runs, which are made now; None if the cache works again."""
+    def afterwards(self) -> Fact | None:
+        """What is wrong with further runs, which are made now; None if the cache works again."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,8 @@ class PositiveControl:
 @dataclass(frozen=True)
 class Step:
     """One process of a check: its command line, its end, its changes. ``outcomes`` are lines
-    "operator: outcome"; ``changes`` maps paths to kinds of change. ``metadata`` has the text of
+    "operator: outcome", ``codes`` the same in the form of ``contract.facts.coded``, empty for what
+    cannot be told; ``changes`` maps paths to kinds of change. ``metadata`` has the text of
     changed JSON files before and after, to be explained later."""
 
     command: str
@@ -65,6 +58,7 @@ class Step:
     outcomes: tuple[str, ...]
     changes: dict[str, str]
     output: str
+    codes: tuple[str, ...] = ()
     metadata: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,14 +134,15 @@ class Evidence:
     """The steps of one check in order, with ``expected`` and ``observed`` if a comparison failed.
 
     ``sandbox`` is the check's directory, ``control`` what the positive control found missing.
-    ``crash`` is the kind of interruption the check makes. ``readings`` name the toolchain's choice
-    for rules the document leaves open. ``notes`` are shown under the rule whatever the verdict.
-    ``harm`` describes the harm of a broken promise in one sentence; ``harm_starts`` are the runs
-    made to see it, not counted in ``starts``, and ``harm_seconds`` their duration. ``accuracy`` has
-    measurements of delivered kernels. ``factors`` has the level of each factor, for a check of one
-    combination. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in which
-    ranks were running, ``asleep`` those in which one used no processor. ``facts`` are what checks
-    and judges found not to be as promised; they decide verdict, harm and cause.
+    ``crash`` is the kind of interruption the check makes. ``readings`` name the toolchain's
+    choice for rules the document leaves open. ``notes`` are shown under the rule whatever the
+    verdict. ``harm`` describes the harm of a broken promise in one sentence; ``harm_starts``
+    are the runs made to see it, not counted in ``starts``, and ``harm_seconds`` their duration.
+    ``accuracy`` has measurements of delivered kernels. ``factors`` has the level of each
+    factor, for a check of one combination, ``smallest`` those of the smallest one that shows
+    the same. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in
+    which ranks were running, ``asleep`` those in which one used no processor. ``facts`` are
+    what checks and judges found not to be as promised; they decide verdict, harm and cause.
     """
 
     sandbox: str = ""
@@ -163,6 +158,7 @@ class Evidence:
     harm_seconds: float = 0.0
     accuracy: list[Accuracy] = field(default_factory=list)
     factors: dict[str, str] = field(default_factory=dict)
+    smallest: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
     starts: int = 0
     waited: float = 0.0
@@ -173,21 +169,28 @@ class Evidence:
     findings: list[dict[str, object]] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     _began: float | None = field(default=None, repr=False)
-    _sightings: list[Sighting] = field(default_factory=list, repr=False)
+    _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
 
-    def saw(self, harm: Harm, what: str) -> None:
-        """Record harm where a check sees it. It counts only if the check finds a promise broken."""
-        self._sightings.append(Sighting(harm, what))
+    def found(self, observed: Enum, message: str, about: object = "", **more: Any) -> str:
+        """Record what a check finds wrong (see ``Fact.seen``). Returns the message, for the
+        assertion that fails: ``assert not served, evidence.found(Delivery.STALE, "...")``."""
+        self.facts.append(Fact.seen(observed, message, about, **more))
+        return message
+
+    def saw(self, observed: Enum, detail: str) -> None:
+        """Record harm where a check sees it (see ``Fact.seen``). It counts only if the check finds
+        a promise broken."""
+        self._seen.append(Fact.seen(observed, detail))
 
     def ran(self, witness: Witness) -> None:
         """Record who watched the last run and can be asked about harm."""
         self._witness = witness
 
     @property
-    def sightings(self) -> list[Sighting]:
-        """Harm recorded by :meth:`saw`."""
-        return list(self._sightings)
+    def seen(self) -> list[Fact]:
+        """What :meth:`saw` recorded."""
+        return list(self._seen)
 
     @property
     def witness(self) -> Witness | None:

@@ -1,34 +1,38 @@
-"""Determines the harm of a broken promise, in one place for all checks.
+"""Finds out what harm a broken promise did, in one place for all checks.
 
-A check finds *that* a promise is broken. Its harm is not declared by the rule but observed, in this
-order, and the worst counts:
+A check finds *that* a promise is broken. Its harm is not declared by the rule but observed:
 
-1. What the check recorded (``Evidence.saw``) and what its last runs show: a kernel that differs
-   from a fresh compile, changed files outside the cache, a process that crashed or did not end.
-2. What further runs show, made now in the check's directory, as a user would make them: whether
+1. what the check and its judges recorded (``Evidence.facts``, ``Evidence.saw``), and what its last
+   runs show: a kernel that differs from a fresh compile, changed files outside the cache, a process
+   that crashed or did not end;
+2. what further runs show, made now in the check's directory, as a user would make them: whether
    all of them fail, or compile again what they should reuse.
-3. If the cache works, what the failed comparison was about: messages, misplaced files, repeated
-   work or a stale kernel.
+
+``contract.harm`` says which harm a fact is.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 import time
+from collections.abc import Iterable
 
-from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
+from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 
-_WORDS = ("output", "words", "said")
-_NAMING = ("named", "_names")
-"""Names that the suite uses for a toolchain's output, and for looking for names in it."""
+_WORST = (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED)
+"""No further run can show anything worse."""
+
+_SENTENCES = {
+    Harm.STALE: "an old kernel is used; the next runs work",
+    Harm.LOST_WORK: "work is done again; the next runs work",
+    Harm.MISPLACED: "files remain that should not; the next runs work",
+    Harm.MISLEADING: "only messages are wrong; the kernels are right",
+    Harm.NOT_DETERMINED: "no kernel was wrong, and the next runs work",
+}
 
 _is_looked_for = True
-
-_LOST = ("removed", "absent", "rewritten", "compiled")
-_KEPT = ("kept", "stored", "reused")
 
 
 def leave_out() -> None:
@@ -43,77 +47,49 @@ def is_looked_for() -> bool:
     return _is_looked_for
 
 
-def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sighting | None:
-    """The worst harm of a broken promise; None if nothing was run. Makes further runs. ``message``
-    says why the promise is broken; ``comparison`` is the source of the failed statement."""
-    sightings = evidence.sightings
+def observed_harm(evidence: Evidence) -> Fact | None:
+    """The fact with the worst harm of a broken promise; None if nothing was run. Makes further
+    runs."""
     witness = evidence.witness
     if witness is None:
-        return _worst(sightings)
+        return _worst(fact for fact in (*evidence.facts, *evidence.seen) if _is_determined(fact))
+    facts = list(evidence.seen)
     steps, starts, began = list(evidence.steps), evidence.starts, time.monotonic()
     try:
-        sightings += witness.seen()
-        if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in sightings):
+        facts += witness.seen()
+        if not any(harm_in(each) in _WORST for each in facts):
             later = witness.afterwards()
-            sightings += [later] if later is not None else []
+            facts += [later] if later is not None else []
     except (NotDecidable, ToolchainError, KernelRunError, OSError) as error:
         evidence.notes.append(f"not all harm could be determined: {error}")
-        return _worst(sightings)
     finally:
         # The report shows the check's own steps; the extra runs are summarized in one line.
         evidence.harm_starts = evidence.starts - starts
         evidence.harm_seconds = round(time.monotonic() - began, 3)
         evidence.steps, evidence.starts = steps, starts
-    worst = _worst(sightings)
-    if worst is not None and worst.harm.rank < Harm.LOST_WORK.rank:
-        return worst
-    if _is_about_words(comparison):
-        return Sighting(Harm.MISLEADING, "only messages are wrong; the kernels are right")
-    return worst or _by_comparison(message)
+    return deciding(evidence.facts, facts)
 
 
-def _worst(sightings: list[Sighting]) -> Sighting | None:
-    return min(sightings, key=lambda each: each.harm.rank, default=None)
+def deciding(own: Iterable[Fact], seen: Iterable[Fact]) -> Fact | None:
+    """The fact that decides the harm, of those a check found itself and those its runs show.
+
+    The worst harm that fails a run counts, whoever saw it. Of lesser harm the check's own facts
+    tell what the promise is about; what runs show counts where they do not tell.
+    """
+    own, seen = list(own), list(seen)
+    failing = [each for each in (*own, *seen) if harm_in(each).fails]
+    known = [each for each in own if _is_determined(each)]
+    return _worst(failing) or _worst(known) or _worst(seen) or _worst(own)
 
 
-def _by_comparison(message: str) -> Sighting:
-    """The harm that a failed comparison shows if the cache works."""
-    observed, expected = _outcome("observed", message), _outcome("expected", message)
-    if "reused" in observed and "compiled" in expected:
-        return Sighting(Harm.LOST_WORK, "an old kernel is used; the next runs work")
-    if _any(_LOST, observed) and _any(_KEPT, expected):
-        return Sighting(Harm.LOST_WORK, "work is done again; the next runs work")
-    if _any(_KEPT, observed) and _any(("absent", "removed"), expected):
-        return Sighting(Harm.MISPLACED, "files remain that should not; the next runs work")
-    return Sighting(Harm.LOST_WORK, "no kernel was wrong, and the next runs work")
+def sentence(fact: Fact) -> str:
+    """The harm of a fact in one sentence without a full stop, for people."""
+    return fact.detail or _SENTENCES.get(harm_in(fact), "")
 
 
-def _is_about_words(statement: str) -> bool:
-    """Whether a statement looks for words in what a toolchain printed."""
-    try:
-        parsed = ast.parse(statement.strip())
-    except SyntaxError:
-        return False
-    nodes = list(ast.walk(parsed))
-    looked_in = [
-        where
-        for node in nodes
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
-        for where in node.comparators
-    ]
-    named = [node.test for node in nodes if isinstance(node, ast.Assert)]
-    named += [node.func for node in nodes if isinstance(node, ast.Call)]
-    return any(isinstance(each, ast.Name) and each.id in _NAMING for each in named) or any(
-        (isinstance(each, ast.Attribute) and each.attr == "output")
-        or (isinstance(each, ast.Name) and each.id in _WORDS)
-        for each in looked_in
-    )
+def _is_determined(fact: Fact) -> bool:
+    return harm_in(fact) is not Harm.NOT_DETERMINED
 
 
-def _outcome(which: str, message: str) -> str:
-    match = re.search(rf"^\s*{which}: (.*)$", message, re.MULTILINE)
-    return match[1] if match else ""
-
-
-def _any(words: tuple[str, ...], text: str) -> bool:
-    return any(word in text for word in words)
+def _worst(facts: Iterable[Fact]) -> Fact | None:
+    return min(facts, key=lambda each: harm_in(each).rank, default=None)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
@@ -359,17 +359,17 @@ class NetworkWitness:
         self._runs.append(run)
         self._networks.evidence.ran(self)
 
-    def seen(self) -> list[Sighting]:
-        sightings = []
+    def seen(self) -> list[Fact]:
+        facts = []
         for run in self._runs:
-            sightings += harm_in_ending("the rank", run.returncode, run.result.ending)
+            facts += harm_in_ending("the rank", run.returncode, run.result.ending)
             if run.result.outputs is not None and run.wrong:
                 name, how = next(iter(run.wrong.items()))
                 what = f"the output {name} of a network {how}"
-                sightings.append(Sighting(Harm.WRONG_RESULT, what))
-        return sightings
+                facts.append(Fact.seen(Numbers.WRONG, what))
+        return facts
 
-    def afterwards(self) -> Sighting | None:
+    def afterwards(self) -> Fact | None:
         """Run the last network as a single rank, with the id of the rank that ran last and in the
         directories where that rank kept its kernels."""
         if not self._runs:
@@ -383,9 +383,9 @@ class NetworkWitness:
         for _ in range(LATER_RUNS):
             run = self._networks.again(replace(base, directory=self._networks.new_directory()))
             if run.returncode is None:
-                return Sighting(Harm.HANG, f"a later run {run.result.ending}")
+                return Fact.seen(Ending.NO_END, f"a later run {run.result.ending}")
             if run.result.outputs is not None and run.wrong:
-                return Sighting(Harm.WRONG_RESULT, f"a later run has wrong outputs: {run.wrong}")
+                return Fact.seen(Numbers.WRONG, f"a later run has wrong outputs: {run.wrong}")
             if run.succeeded and run.was_marked and not run.compiled:
                 break
             if run.succeeded:
@@ -408,16 +408,16 @@ class NetworkWitness:
             raise refused[0]
 
 
-def _usability(run: NetworkRun, last: NetworkRun) -> Sighting | None:
+def _usability(run: NetworkRun, last: NetworkRun) -> Fact | None:
     if not run.succeeded:
-        return Sighting(Harm.UNUSABLE, f"every later run fails: it {run.result.ending}")
+        return Fact.seen(Later.FAILS, f"every later run fails: it {run.result.ending}")
     if not run.was_marked:
-        return Sighting(Harm.UNUSABLE, "no later run keeps a kernel")
+        return Fact.seen(Later.STORES_NOTHING, "no later run keeps a kernel")
     if run.compiled:
         again = ", ".join(sorted(run.compiled))
-        return Sighting(Harm.UNUSABLE, f"every later run compiles {again} again")
+        return Fact.seen(Later.COMPILES, f"every later run compiles {again} again")
     if not last.succeeded:
-        return Sighting(Harm.LOST_WORK, f"a run {last.result.ending}; later ones work")
+        return Fact.seen(Ending.FAILURE, f"a run {last.result.ending}; later ones work")
     return None
 
 

@@ -69,6 +69,10 @@ class ObservedFiles(ObservedProcess):
         """One line for each operator, for the report."""
         raise NotImplementedError
 
+    def codes(self) -> tuple[str, ...]:
+        """The machine form of each operator's outcome, empty for what cannot be told."""
+        return ()
+
     def step(self, log: str = "", metadata: Mapping[str, tuple[str, str]] | None = None) -> Step:
         """This run as evidence. ``log`` is what log files say about a failure."""
         return Step(
@@ -77,5 +81,6 @@ class ObservedFiles(ObservedProcess):
             outcomes=self.describe() if self.succeeded else (),
             changes=self.shown_changes,
             output=shown_output(self.output, self.succeeded) + log,
+            codes=self.codes() if self.succeeded else (),
             metadata=dict(metadata or {}),
         )

@@ -17,6 +17,7 @@ from pytest_ascendcache.caches import (
 )
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
+from pytest_ascendcache.contract.facts import coded
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
@@ -275,14 +276,23 @@ class Run(ObservedFiles):
     def _had_entries(self) -> bool:
         return any(path.endswith(".json") for path in self.before.files)
 
-    def describe(self) -> tuple[str, ...]:
-        lines = []
+    @cached_property
+    def _outcomes(self) -> tuple[Outcome | str, ...]:
+        """The outcome of each operator, or why it cannot be told."""
+        found: list[Outcome | str] = []
         for operator in self.operators:
             try:
-                lines.append(f"{operator}: {self[operator]}")
+                found.append(self[operator])
             except (NotDecidable, OSError) as reason:
-                lines.append(f"{operator}: {reason}")
-        return tuple(lines)
+                found.append(str(reason))
+        return tuple(found)
+
+    def describe(self) -> tuple[str, ...]:
+        pairs = zip(self.operators, self._outcomes, strict=True)
+        return tuple(f"{operator}: {outcome}" for operator, outcome in pairs)
+
+    def codes(self) -> tuple[str, ...]:
+        return tuple("" if isinstance(each, str) else coded(each) for each in self._outcomes)
 
 
 def _entries(snapshot: Snapshot) -> set[str]:

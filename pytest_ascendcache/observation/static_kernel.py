@@ -17,12 +17,12 @@ from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, Snapshot, TornIndex
 from pytest_ascendcache.contract import DEFAULT_SOC
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Fact, Later, Numbers
 from pytest_ascendcache.contract.static_kernel import MODE, Index
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.client_run import WRONG, ClientRun
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting, Step
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.observed import shown_output
@@ -401,22 +401,22 @@ class StaticWitness:
         """Remember a client's outputs."""
         self._runs.append(run)
 
-    def seen(self) -> list[Sighting]:
-        sightings = []
+    def seen(self) -> list[Fact]:
+        facts = []
         for result in self._results:
-            sightings += harm_in_ending("the process", result.returncode, result.ending)
+            facts += harm_in_ending("the process", result.returncode, result.ending)
         for run in self._runs:
             for number in range(len(run.networks)):
                 if run.outputs(number) is None:
                     continue
                 wrong = [name for name, how in run.origins(number).items() if how == WRONG]
-                sightings += [
-                    Sighting(Harm.WRONG_RESULT, f"the output {name} of a network is wrong")
+                facts += [
+                    Fact.seen(Numbers.WRONG, f"the output {name} of a network is wrong")
                     for name in wrong
                 ]
-        return sightings
+        return facts
 
-    def afterwards(self) -> Sighting | None:
+    def afterwards(self) -> Fact | None:
         """See whether a package can be installed, and whether the kernels of the index exist. A
         package that is already installed may be refused, which tells nothing about others."""
         installed = InstalledKernels(self._kernels.opp)
@@ -428,12 +428,12 @@ class StaticWitness:
                 break
             if number == LATER_RUNS - 1:
                 what = f"no package can be installed any more: it {result.ending}"
-                return Sighting(Harm.UNUSABLE, what)
+                return Fact.seen(Later.FAILS, what)
         try:
             index = installed.index()
         except TornIndex as error:
-            return Sighting(Harm.UNUSABLE, f"the index cannot be read: {error}")
+            return Fact.seen(Later.FAILS, f"the index cannot be read: {error}")
         lost = [entry for entry in index.values() if not installed.kernel(entry).is_file()]
         if lost:
-            return Sighting(Harm.LOST_WORK, f"{len(lost)} kernels of the index are missing")
+            return Fact.seen(Later.LACKS, f"{len(lost)} kernels of the index are missing")
         return None

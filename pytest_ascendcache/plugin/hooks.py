@@ -224,8 +224,10 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
+    from pytest_ascendcache.plugin.claims import remember
     from pytest_ascendcache.plugin.comparisons import compare
 
+    remember(config, op, left, right)
     return compare(op, left, right)
 
 

@@ -161,7 +161,7 @@ class TakingCore(Selecting):
             "of_checks": core.checks,
             "defects_noticed": core.noticed,
             "defects_known": core.known,
-            "told": next(self.lines()),
+            "summary": next(self.lines()),
         }
         return {"suite": suite}
 

@@ -15,10 +15,11 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
-from pytest_ascendcache.observation.harm import is_looked_for, observed_harm
+from pytest_ascendcache.observation.harm import is_looked_for, observed_harm, sentence
+from pytest_ascendcache.plugin.claims import facts_of, open_facts
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
@@ -116,7 +117,7 @@ def judge(
     if unfit := _machine_is_unfit(item, call, report):
         message, harm, verdict = unfit, None, Verdict.UNDECIDED
     else:
-        harm = _harm(item, call, report, evidence, message)
+        harm = _harm(item, call, report, evidence)
         verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
     if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
         verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
@@ -128,12 +129,15 @@ def judge(
             why = "what the judged edition says of this could not be read"
         message = f"{why}: {message}"
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
-    deviation = _deviation(item, fault, evidence.observed, verdict)
+    codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
+    fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
+    deviation = _deviation(item, fault, verdict)
     if deviation is None and expected and verdict in (Verdict.FAIL, Verdict.WARN):
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
+    if verdict is Verdict.UNDECIDED:
+        evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
     if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
@@ -216,7 +220,6 @@ def _harm(
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
     evidence: Evidence,
-    message: str,
 ) -> Harm | None:
     """The harm that a broken promise did; it may take runs of the toolchain to find out.
 
@@ -227,13 +230,17 @@ def _harm(
     broken = isinstance(exception, _BROKEN)
     if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
         return None
+    if broken and not evidence.facts:
+        evidence.facts += facts_of(item, call)
     if broken and not is_looked_for():
         return None
-    observed = observed_harm(evidence, message, _statement(item, call)[1])
-    if observed is None or not (broken or observed.harm.fails):
+    observed = observed_harm(evidence)
+    if observed is None or not (broken or harm_in(observed).fails):
         return None
-    evidence.harm = observed.what
-    return observed.harm
+    if not broken:
+        evidence.facts = [observed]
+    evidence.harm = sentence(observed)
+    return harm_in(observed)
 
 
 def _verdict(
@@ -301,9 +308,7 @@ def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
     return bool(rule.promised_by or rule.unread) and broken and harmless
 
 
-def _deviation(
-    item: pytest.Item, fault: Fault, observed: str, verdict: Verdict
-) -> dict[str, str] | None:
+def _deviation(item: pytest.Item, fault: Fault, verdict: Verdict) -> dict[str, str] | None:
     """The entry of a list or of the baseline that knows of a broken promise, if one does."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
@@ -319,7 +324,7 @@ def _deviation(
             }
     if settings.baseline is None:
         return None
-    return settings.baseline.deviation(fault, verdict, observed)
+    return settings.baseline.deviation(fault, verdict)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,8 @@ _NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 
 @dataclass(frozen=True)
 class Baseline:
-    """An earlier report; ``verdicts``, ``observed`` and ``harms`` are by rule and check.
+    """An earlier report; ``verdicts``, ``facts`` (their codes) and ``harms`` are by rule and
+    check.
 
     A check is as in the baseline if it was broken there (whether or not a list of deviations knew
     of it), the same was observed, and the harm is no worse. A check that was or is undecided is
@@ -38,7 +38,7 @@ class Baseline:
     path: Path
     toolchain: str
     verdicts: Mapping[tuple[str, str], Verdict]
-    observed: Mapping[tuple[str, str], tuple[str, str]]
+    facts: Mapping[tuple[str, str], frozenset[str]]
     harms: Mapping[tuple[str, str], Harm | None]
     editions: tuple[str, ...] = ()
     turned: frozenset[tuple[str, str]] = frozenset()
@@ -50,11 +50,11 @@ class Baseline:
         Raises ``ReportFileError`` for a file that is not a report.
         """
         report = read_report(path)
-        verdicts, observed, harms = {}, {}, {}
+        verdicts, facts, harms = {}, {}, {}
         for check in report["checks"]:
             key = check["rule"], present_name(check["check"])
             verdicts[key] = beneath(check)
-            observed[key] = _fault(check["evidence"].get("observed", ""), check["message"])
+            facts[key] = frozenset(each["code"] for each in check["evidence"]["facts"])
             harms[key] = Harm(check["harm"]) if check.get("harm") else None
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"
         news = report.get("baseline", {})
@@ -63,7 +63,7 @@ class Baseline:
             for each in (*news.get("new", ()), *news.get("fixed", ()))
         )
         editions = tuple(report.get("editions", ()))
-        return cls(path, name, verdicts, observed, harms, editions, turned)
+        return cls(path, name, verdicts, facts, harms, editions, turned)
 
     @property
     def judged(self) -> int:
@@ -81,12 +81,12 @@ class Baseline:
         """The checks that were broken, whatever the rule."""
         return frozenset(check for (_, check), each in self.verdicts.items() if each in _BROKEN)
 
-    def deviation(self, fault: Fault, verdict: Verdict, observed: str) -> dict[str, str] | None:
+    def deviation(self, fault: Fault, verdict: Verdict) -> dict[str, str] | None:
         """The ``deviation`` of a record, if the baseline has the same broken promise."""
         key = fault.rule, fault.check
         if self.verdicts.get(key) not in _BROKEN:
             return None
-        if self.observed[key] != _fault(observed, fault.message):
+        if self.facts[key] != frozenset(fault.facts):
             return None
         if fault.harm is not None and fault.harm.fails:
             before = self.harms[key]
@@ -167,18 +167,6 @@ class News:
         if self.lost:
             lines.append(f"passed in the baseline and not judged now: {count(self.lost, 'check')}")
         return lines
-
-
-def _fault(observed: str, message: str) -> tuple[str, str]:
-    """What identifies a fault: what was observed, and the first line of the message.
-
-    Numbers, digests and directories are replaced, because they differ from run to run.
-    """
-    first = message.strip().partition("\n")[0]
-    return observed, _VARYING.sub("#", first)
-
-
-_VARYING = re.compile(r"(?:/[\w.+-]+)+|(?<![0-9a-f])[0-9a-f]{8,}|\d+")
 
 
 def _named(record: VerdictRecord) -> dict[str, str]:

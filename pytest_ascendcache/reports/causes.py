@@ -9,17 +9,17 @@ that one rule explains are merged into one cause, see ``_related``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.localise import explanations
-from pytest_ascendcache.reports.reasons import ENDING, reason, sentences, shortened
+from pytest_ascendcache.reports.reasons import reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
 
@@ -29,12 +29,8 @@ BROKEN = ("fail", "undecided", "error", "warn")
 """Verdicts that have a cause, the worst first. A known deviation has its reason already."""
 
 _UNDECIDED = ("undecided", "error")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_VALUE = re.compile(r"[0-9/$…]")
 _MOST = 0.7
 """The share of a rule's broken checks from which a cause counts as that of the rule."""
-_SHORT = 12
-"""Text behind a colon that is shorter is a value and not a sentence."""
 
 
 @dataclass(frozen=True)
@@ -266,22 +262,22 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
 
     * one rule explains both, or a rule and one that rests on it;
     * or the same harm was done with the same kinds of options;
-    * or the same was observed, and did the same harm that fails a run;
+    * or the same was observed, and did the same harm, which is worse than a stale kernel;
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
     """
     if one.verdict != other.verdict or one.verdict in _UNDECIDED:
         return False
     first, second = (rules.by_explanation(each)[0] for each in (one, other))
-    fails = [each.harm is not None and Harm(each.harm).fails for each in (one, other)]
+    severe = [harm_rank(each.harm) < Harm.STALE.rank for each in (one, other)]
     same = one.harm is not None and one.harm == other.harm
     if first == second:
-        return same or not any(fails)
-    if (_rests(first, second) or _rests(second, first)) and fails[0] == fails[1]:
+        return same or not any(severe)
+    if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
-    if same and fails[0] and one.effects & other.effects:
+    if same and severe[0] and one.effects & other.effects:
         return True
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
 
@@ -301,10 +297,15 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     ranked = sorted(
         group.checks, key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"]))
     )
-    # The check that stands for the cause: the explaining rule's with the shortest command.
+    # The check that stands for the cause: of the explaining rule's with the worst harm the one
+    # with the fewest runs.
     first = min(
         (each for each in ranked if each["rule"] == ordered[0]),
-        key=lambda each: (BROKEN.index(each["verdict"]), len(each.get("repeat", ""))),
+        key=lambda each: (
+            BROKEN.index(each["verdict"]),
+            harm_rank(each.get("harm")),
+            each["evidence"].get("starts", 0),
+        ),
     )
     ranked = [first, *(each for each in ranked if each is not first)]
     effects: dict[str, Check] = {}
@@ -326,28 +327,21 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
 
 
 def _effect(check: Check) -> str:
-    """What kind of thing was observed instead of what kind of thing."""
-    evidence = check["evidence"]
-    if evidence.get("findings"):
+    """What kind of thing was observed instead of what kind of thing: the code of the fact that
+    does the worst harm."""
+    if check["evidence"].get("findings"):
         return str(check["rule"])  # findings in a cache differ from rule to rule
-    observed, expected = evidence.get("observed", ""), evidence.get("expected", "")
-    if check["verdict"] in _UNDECIDED or not (observed and expected):
-        lines = sentences(check["message"])
-        return _kind(lines[0]) if lines else "?"
-    if observed.endswith(" gone") or observed.startswith("of idle entries"):
-        return "too few aged" if len(observed) < len(expected) or "none" in observed else "aging"
-    if observed.startswith("compiled, entry"):
-        if observed.endswith(("absent", "kept")):
+    facts = [Fact.from_dict(each) for each in check["evidence"].get("facts") or ()]
+    if not facts:
+        return f"{check['rule']} {check['verdict']}"
+    return _kind(min(facts, key=lambda each: (harm_in(each).rank, each.code)))
+
+
+def _kind(fact: Fact) -> str:
+    """The code of a fact; one for all outcomes by which a cache is not used, or used in vain."""
+    if fact.aspect is Aspect.OUTCOME and fact.observed.startswith("compiled/"):
+        if fact.observed.endswith(("/absent", "/kept")):
             return "the cache is not used"
-        if expected.startswith("reused"):
+        if all(each.startswith("reused/") for each in fact.expected):
             return "compiled again"
-    return f"{observed} | {expected}"
-
-
-def _kind(sentence: str) -> str:
-    """A sentence without the situation at its beginning and without values, which vary."""
-    what = sentence.rpartition(": ")[2] if ENDING.match(sentence) is None else sentence
-    if what.endswith(("compiled, entry kept", "compiled, entry absent")):
-        return "the cache is not used"
-    words = _QUOTED.sub("#", what if len(what) > _SHORT else sentence).split()
-    return " ".join("#" if _VALUE.search(word) else word for word in words)
+    return fact.code

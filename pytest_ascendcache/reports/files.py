@@ -10,7 +10,7 @@ from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import read_text
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the JSON report's format."""
 
 Document = dict[str, Any]

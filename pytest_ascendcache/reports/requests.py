@@ -79,13 +79,14 @@ def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
     steps = [each for each in steps if _asks_a_cache(each["command"])]
     if not steps:
         return None, None
-    observed = check["evidence"].get("observed", "")
+    facts = check["evidence"].get("facts") or ()
+    observed = {each["observed"] for each in facts if each["aspect"] == "outcome"}
     place = len(steps) - 1
     if observed:
         fitting = [
             number
             for number, step in enumerate(steps)
-            if any(str(each).endswith(f": {observed}") for each in step["outcomes"])
+            if observed.intersection(step.get("codes") or ())
         ]
         place = fitting[-1] if fitting else place
     before = request_of(steps[place - 1]["command"]) if place else None
@@ -99,12 +100,4 @@ def _asks_a_cache(command: str) -> bool:
 
 def combination(check: Mapping[str, Any]) -> dict[str, str]:
     """The smallest combination of factors that shows a broken cell, as its check found it."""
-    for line in check["message"].splitlines():
-        name, _, rest = line.strip().partition(":")
-        if name == "smallest":
-            return {
-                factor: level
-                for factor, _, level in (each.partition("=") for each in rest.split())
-                if level
-            }
-    return {}
+    return dict(check["evidence"].get("smallest") or {})

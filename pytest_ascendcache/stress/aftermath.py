@@ -8,39 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from enum import Enum
 
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.observation import Sighting
+from pytest_ascendcache.contract.facts import Delivery as Kernel
+from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers, Place
+from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
 from pytest_ascendcache.stress.checker import Kind, Violation
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.history import Compile, Delivery, Header, RoundRecord
 
-_SEEN = {
-    Kind.WRONG_KERNEL: Harm.WRONG_RESULT,
-    Kind.FOREIGN_DIRECTORY: Harm.OUTSIDE_TOUCHED,
-    Kind.RESIDUE: Harm.MISPLACED,
-    Kind.POISON: Harm.UNUSABLE,
-    Kind.PACKAGE: Harm.LOST_WORK,
-    Kind.INDEX: Harm.LOST_WORK,
+_SEEN: dict[Kind, Enum] = {
+    Kind.WRONG_KERNEL: Kernel.ANOTHER,
+    Kind.FOREIGN_DIRECTORY: Place.TOUCHED,
+    Kind.RESIDUE: Place.MISPLACED,
+    Kind.POISON: Later.FAILS,
+    Kind.PACKAGE: Later.LACKS,
+    Kind.INDEX: Later.LACKS,
 }
 """Kinds that are harm by themselves. For all others, later runs decide."""
 _LATER_RUNS = 3
 
 
-def sightings(
+def observed_facts(
     executor: Executor, header: Header, last: RoundRecord, broken: Sequence[Violation]
-) -> list[Sighting]:
+) -> list[Fact]:
     """The harm that the violations ``broken`` did, in the directories as the last round left them.
 
     Runs more compiles and jobs unless the worst harm is known already.
     """
-    seen = [Sighting(_SEEN[each.kind], str(each)) for each in broken if each.kind in _SEEN]
-    if any(each.harm is Harm.WRONG_RESULT for each in seen):
+    seen = [Fact.seen(_SEEN[each.kind], str(each)) for each in broken if each.kind in _SEEN]
+    if any(harm_in(each) is Harm.WRONG_RESULT for each in seen):
         return seen
     seen += [
-        Sighting(Harm.CRASH, f"rank {each.rank} was ended by signal {-each.returncode}")
+        Fact.seen(Ending.CRASH, f"rank {each.rank} was ended by signal {-each.returncode}")
         for each in last.deliveries
         if each.returncode is not None
         and each.returncode < 0
@@ -51,7 +53,7 @@ def sightings(
     return seen
 
 
-def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Sighting]:
+def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Fact]:
     """Repeats each compile and job of the last round, one after another."""
     for compile_ in last.round.compiles:
         plain = replace(compile_, mode=CacheMode.ENABLE, limited=False, fault=None)
@@ -60,29 +62,29 @@ def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Si
             ends.append(executor.again(plain))
             if _delivered(ends[-1]):
                 break
-        yield _harm_of(header, compile_, ends)
+        yield _afterwards(header, compile_, ends)
     for job in last.round.jobs:
         again = [executor.job_again(job) for _ in range(_LATER_RUNS)]
         what = f"{job.doing.value} {header.networks[job.number]} again"
         if again[-1].returncode != 0:
-            yield Sighting(Harm.UNUSABLE, f"a rank cannot {what}: {again[-1].said}")
+            yield Fact.seen(Later.FAILS, f"a rank cannot {what}: {again[-1].said}")
         elif again[-1].outputs != header.outputs.get(job.doing.value, ("",) * 9)[job.number]:
-            yield Sighting(Harm.WRONG_RESULT, f"a rank gets other outputs when it does {what}")
+            yield Fact.seen(Numbers.WRONG, f"a rank gets other outputs when it does {what}")
         else:
-            yield Sighting(Harm.LOST_WORK, f"a rank can {what}")
+            yield Fact.seen(Ending.FAILURE, f"a rank can {what}")
 
 
 def _delivered(delivery: Delivery) -> bool:
     return delivery.returncode == 0 and "" not in delivery.kernels
 
 
-def _harm_of(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Sighting:
+def _afterwards(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Fact:
     last = ends[-1]
     if all(each.returncode is None for each in ends):
-        return Sighting(Harm.HANG, f"later runs in {compile_.cache} do not end")
+        return Fact.seen(Ending.NO_END, f"later runs in {compile_.cache} do not end")
     if not _delivered(last):
         what = f"every later run in {compile_.cache} fails, the last with {last.returncode}"
-        return Sighting(Harm.UNUSABLE, what)
+        return Fact.seen(Later.FAILS, what)
     right = [header.kernel(compile_.setting, each) for each in compile_.operators]
     wrong = [
         header.operators[number]
@@ -90,7 +92,7 @@ def _harm_of(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Sig
         if kernel != expected
     ]
     if wrong:
-        return Sighting(
-            Harm.WRONG_RESULT, f"a later run in {compile_.cache} gets another kernel for {wrong[0]}"
+        return Fact.seen(
+            Kernel.ANOTHER, f"a later run in {compile_.cache} gets another kernel for {wrong[0]}"
         )
-    return Sighting(Harm.LOST_WORK, f"later runs in {compile_.cache} work")
+    return Fact.seen(Ending.FAILURE, f"later runs in {compile_.cache} work")

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.nodes import NodeProfile, Nodes
-from pytest_ascendcache.observation import Sighting
 from pytest_ascendcache.observation.harm import is_looked_for
-from pytest_ascendcache.stress.aftermath import sightings
+from pytest_ascendcache.stress.aftermath import observed_facts
 from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
@@ -35,14 +35,15 @@ _SHOWN = 5
 class Result:
     """The result of a run, as the history in ``path`` proves it; it ran for ``seconds``.
 
-    ``sightings`` is the harm it did. Without ``serves_marked``, no unusable entry was looked for.
+    ``facts`` are what was wrong with it. Without ``serves_marked``, no unusable entry was looked
+    for.
     """
 
     history: History
     path: Path
     seconds: float
     violations: tuple[Violation, ...]
-    sightings: tuple[Sighting, ...] = ()
+    facts: tuple[Fact, ...] = ()
     shortest: Shrunk | None = None
     serves_marked: bool = True
 
@@ -190,7 +191,7 @@ class Campaign:
         marked = executor.ground.serves_marked
         if not broken or not is_looked_for():
             return Result(history, self.history, seconds, broken, serves_marked=marked)
-        seen = sightings(executor, history.header, history.rounds[-1], broken)
+        seen = observed_facts(executor, history.header, history.rounds[-1], broken)
         shortest = self._shortest(executor.ground, history, seconds)
         return Result(history, self.history, seconds, broken, tuple(seen), shortest, marked)
 

@@ -27,12 +27,7 @@ from pytest_ascendcache.contract.facts import (
     Delivery,
     Ending,
     Fact,
-    Numbers,
-    Subject,
-    SubjectKind,
     Witness,
-    claim_fact,
-    deviation,
 )
 from pytest_ascendcache.contract.harm import Harm, harm_of
 from pytest_ascendcache.contract.outcome import (
@@ -231,8 +226,8 @@ def test_an_ending_is_read_from_the_status(code: int | None, ending: Ending) -> 
 
 
 def test_equal_facts_are_told_once_for_all_that_they_are_about() -> None:
-    facts = [deviation(Delivery.ANOTHER, each, run=2, detail="wrong") for each in "abcde"]
-    other = deviation(Delivery.ANOTHER, "f", run=1, detail="wrong")
+    facts = [Fact.seen(Delivery.ANOTHER, "wrong", each, run=2) for each in "abcde"]
+    other = Fact.seen(Delivery.ANOTHER, "wrong", "f", run=1)
     assert told(facts) == "a, b, c and 2 more: wrong"
     assert told([*facts, other], {1: "enable", 2: "force"}).splitlines() == [
         *("run 2, force: a, b, c and 2 more", "wrong"),
@@ -255,16 +250,9 @@ def test_names_of_idle_entries_are_listed_or_counted() -> None:
 
 
 def test_facts_reach_the_evidence_before_the_check_breaks() -> None:
-    evidence, fact = Evidence(), claim_fact("it is not so")
+    evidence, fact = Evidence(), Fact.of(Aspect.CLAIM, "so", detail="it is not so")
     require_none([], evidence)
     with pytest.raises(AssertionError, match="it is not so\nmore"):
         require_none([fact], evidence, "more")
     assert evidence.facts == [fact]
     assert harm_of(evidence.facts) is Harm.NOT_DETERMINED
-
-
-def test_a_deviation_is_expected_to_be_the_first_of_its_enum() -> None:
-    fact = deviation(Numbers.WRONG, ADD, subject=Subject(SubjectKind.OPTION, "--x"))
-    assert fact.code == "numbers wrong, not as-promised"
-    assert (fact.aspect, fact.witness) == (Aspect.NUMBERS, Witness.NUMBERS)
-    assert Fact.from_dict(fact.as_dict()) == fact

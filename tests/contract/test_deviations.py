@@ -28,8 +28,12 @@ RULE = "aging/bad-values"
 CHECK = "pytest_ascendcache/conformance/cache_mode/test_aging.py::test_bad_values[ratio-0]"
 
 
-SAID = "outcome differs\n  observed: reused, entry kept\n  expected: compiled, entry stored"
-NAMED = {"rule": RULE, "check": "test_bad_values[ratio-0]", "observed": ("*observed: reused*",)}
+FACTS = ("outcome reused/kept, not compiled/stored", "entry kept, not removed")
+NAMED = {
+    "rule": RULE,
+    "check": "test_bad_values[ratio-0]",
+    "observed": ("outcome reused/*", "entry kept, not removed"),
+}
 
 
 def _entry(**changes: object) -> Deviation:
@@ -46,10 +50,11 @@ def _entry(**changes: object) -> Deviation:
         ({"check": "test_bad_values[*]"}, True),
         ({"check": "test_bad_values[size-*]"}, False),
         ({"check": "test_bad_values"}, False),
-        ({"observed": ("outcome differs observed: reused, entry kept *",)}, True),
-        ({"observed": ("no*", "*entry kept expected: compiled*")}, True),
-        ({"observed": ("*observed: compiled*",)}, False),
-        ({"observed": ("observed: reused",)}, False),
+        ({"observed": ("outcome reused/kept, not *", "entry *")}, True),
+        ({"observed": ("words *", "*, not compiled/stored", "entry kept*")}, True),
+        ({"observed": ("outcome reused/*",)}, False),  # the other fact is new
+        ({"observed": ("outcome compiled/*", "entry *")}, False),
+        ({"observed": ("outcome reused", "entry kept")}, False),
         ({"harm": Harm.MISLEADING}, False),
         ({"harm": Harm.CRASH}, True),
         ({"cell": (("mode", ("force",)),)}, True),
@@ -61,7 +66,7 @@ def _entry(**changes: object) -> Deviation:
 def test_an_entry_is_about_a_check_and_what_it_observed(
     entry: dict[str, object], matches: bool
 ) -> None:
-    fault = Fault(RULE, CHECK, {"mode": "force", "list": "none"}, SAID, Harm.LOST_WORK)
+    fault = Fault(RULE, CHECK, {"mode": "force", "list": "none"}, FACTS, Harm.LOST_WORK)
     assert _entry(**entry).matches(fault) is matches
 
 
@@ -70,7 +75,7 @@ def test_an_entry_is_about_a_check_and_what_it_observed(
     [(None, True), (Harm.MISPLACED, True), (Harm.LOST_WORK, True), (Harm.WRONG_RESULT, False)],
 )
 def test_worse_harm_than_listed_is_a_new_fault(harm: Harm | None, known: bool) -> None:
-    assert _entry().matches(Fault(RULE, CHECK, {}, SAID, harm)) is known
+    assert _entry().matches(Fault(RULE, CHECK, {}, FACTS, harm)) is known
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,10 @@ def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: 
     assert occurrences([_entry()], [*judgements, other]) == [(_entry(), occurrence)]
 
 
+def test_a_fault_without_a_fact_is_known_to_nobody() -> None:
+    assert not _entry(observed=("*",)).matches(Fault(RULE, CHECK, {}, ()))
+
+
 def test_an_entry_is_of_the_editions_it_names(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(ENTRY + 'edition = ["8.0", "9.0"]\n' + ENTRY)
@@ -110,7 +119,7 @@ def test_an_entry_is_of_the_editions_it_names(tmp_path: Path) -> None:
 def test_a_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(
-        '[[deviation]]\nrule = "debug/outputs"\ncheck = "test_x[*]"\nobserved = "*nothing*"\n'
+        '[[deviation]]\nrule = "debug/outputs"\ncheck = "test_x[*]"\nobserved = "claim nothing*"\n'
         'harm = "crash"\nreason = "T3"\nlink = "https://example.org/1"\n'
         '[deviation.cell]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
     )
@@ -120,7 +129,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
             rule="debug/outputs",
             reason="T3",
             check="test_x[*]",
-            observed=("*nothing*",),
+            observed=("claim nothing*",),
             harm=Harm.CRASH,
             cell=(("mode", ("force",)), ("list", ("by-type", "by-name"))),
             link="https://example.org/1",
@@ -128,7 +137,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     )
 
 
-REST = 'check = "test_x"\nobserved = "*reused*"\nreason = "so"\n'
+REST = 'check = "test_x"\nobserved = "outcome reused*"\nreason = "so"\n'
 ENTRY = '[[deviation]]\nrule = "debug/outputs"\n' + REST
 TYPOS = {
     "syntax": ('[[deviation]]\nrule = debug"\n', "ours.toml is not TOML: .*line 2"),
@@ -138,9 +147,19 @@ TYPOS = {
     "no-check": (ENTRY.replace('check = "test_x"', ""), "entry 1 .*'check' is missing"),
     "any-check": (ENTRY.replace("test_x", "*"), r"'check' is '\*'; name one check"),
     "many-checks": (ENTRY.replace("test_x", "test_*[a]"), r"'check' is 'test_\*\[a\]'; name one"),
-    "nothing-observed": (ENTRY.replace('"*reused*"', '"*"'), r"'observed' is '\*'; write what"),
-    "observed-a-number": (ENTRY.replace('"*reused*"', "[1]"), r"'observed' is \[1\]; write what"),
-    "no-observed": (ENTRY.replace('observed = "*reused*"', ""), "'observed' is missing"),
+    "nothing-observed": (
+        ENTRY.replace('"outcome reused*"', '"*"'),
+        r"'observed' is '\*'; write the",
+    ),
+    "observed-a-number": (
+        ENTRY.replace('"outcome reused*"', "[1]"),
+        r"'observed' is \[1\]; write the",
+    ),
+    "observed-a-sentence": (
+        ENTRY.replace("outcome reused*", "the kernel was reused"),
+        "'the kernel was reused', which is no code of a fact; take the code from evidence.facts",
+    ),
+    "no-observed": (ENTRY.replace('observed = "outcome reused*"', ""), "'observed' is missing"),
     "no-such-harm": (ENTRY + 'harm = "bad"\n', "'harm' is 'bad'; use one of wrong-result, out"),
     "no-rule": (ENTRY + '[[deviation]]\nreason = "so"\n', "entry 2: 'rule' is missing"),
     "rule-a-number": (f"[[deviation]]\nrule = 1\n{REST}", "entry 1: 'rule' is 1; write"),
@@ -189,12 +208,12 @@ def test_a_list_that_is_not_there(name: str, words: str) -> None:
 
 ENTRIES = [entry for name in builtin_lists() for entry in load_deviations(name)]
 NEW = (
-    "the compile was ended by signal 11: core dumped",
-    "outside of the cache: {'precious.txt': 'removed'}",
-    "a wrong kernel was delivered",
-    "outcome differs\n  observed: reused, entry removed\n  expected: compiled, entry stored",
+    "files touched, not untouched #2",
+    "kernel old-output, not own",
+    "outcome reused/removed, not compiled/stored",
+    "claim something_else",
 )
-"""Messages of faults that no list covers."""
+"""Facts that no list covers."""
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda each: each.origin)
@@ -203,8 +222,8 @@ def test_an_entry_of_a_list_knows_its_fault_and_no_new_one(entry: Deviation) -> 
     cell = {factor: values[0] for factor, values in entry.cell}
     check = f"test_any.py::{entry.check.replace('*', 'any').replace('?', 'x')}"
 
-    def knows(message: str, harm: Harm | None) -> bool:
-        return entry.matches(Fault(entry.rule, check, cell, message, harm))
+    def knows(fact: str, harm: Harm | None) -> bool:
+        return entry.matches(Fault(entry.rule, check, cell, (fact,), harm))
 
     known = [each.replace("*", " any ").replace("?", "x") for each in entry.observed]
     assert all(knows(each, entry.harm) for each in known)
@@ -273,7 +292,8 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
 
 def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> None:
     (suite.path / "ours.toml").write_text(
-        '[[deviation]]\nrule = "aging/creates-ini"\nobserved = "*op_cache.ini*"\nreason = "so"\n'
+        '[[deviation]]\nrule = "aging/creates-ini"\nobserved = "claim path.is_file()"\n'
+        'reason = "so"\n'
         'check = "test_a_run_creates_the_file_where_the_document_says[force]"\n'
         'link = "https://example.org/1"\n'
     )
@@ -302,21 +322,21 @@ LIST = """
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine[*]"
-observed = ["*== 'valid'*", "*'damaged'*"]
+observed = ["claim factor == 'valid'"]
 cell = {before = ["damaged", "half-object"]}
 reason = "this one is known"
 
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine[*]"
-observed = ["*== 'valid'*", "*'damaged'*"]
+observed = ["claim factor == 'valid'"]
 cell = {before = "valid"}
 reason = "this one was mended"
 
 [[deviation]]
 rule = "debug/outputs"
 check = "test_nobody"
-observed = "anything"
+observed = "claim anything"
 reason = "this one was renamed"
 """
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_ascendcache import conformance
 from pytest_ascendcache.contract import Verdict, renamed
 from pytest_ascendcache.contract.deviations import Deviation, Fault
+from pytest_ascendcache.contract.facts import Delivery, Fact
 from pytest_ascendcache.contract.renamed import names_in_module, present_name
 from pytest_ascendcache.reports.baseline import Baseline
 from pytest_ascendcache.reports.journal import Journal
@@ -70,7 +71,7 @@ def test_a_deviation_may_name_a_former_function(renamed_function: str) -> None:
 
 
 def entry(check: str) -> Deviation:
-    return Deviation("list, entry 1", "aging/x", "known", check, ("*",))
+    return Deviation("list, entry 1", "aging/x", "known", check, ("claim *",))
 
 
 def test_a_journal_of_former_names_goes_on(tmp_path: Path) -> None:
@@ -87,8 +88,9 @@ def test_a_journal_of_former_names_goes_on(tmp_path: Path) -> None:
 
 def test_a_baseline_of_former_names_is_compared(tmp_path: Path) -> None:
     path = tmp_path / "then.json"
-    broken = record(FORMER, verdict=Verdict.FAIL, observed="compiled")
+    fact = Fact.seen(Delivery.STALE, "an old kernel")
+    broken = record(FORMER, verdict=Verdict.FAIL, facts=[fact.as_dict()])
     path.write_text(as_json(report(broken)))
     then = Baseline.read(path)
-    now = Fault(broken.rule, PRESENT, {}, broken.message)
-    assert then.deviation(now, Verdict.FAIL, "compiled") is not None
+    now = Fault(broken.rule, PRESENT, {}, (fact.code,))
+    assert then.deviation(now, Verdict.FAIL) is not None

@@ -96,18 +96,9 @@ def _messages(folder: str) -> Iterator[str]:
                 yield from _template(node.args[0])
 
 
-SAID = {
-    "saw": 1,
-    "Sighting": 1,
-    "NotDecidable": 0,
-    "Undecided": 0,
-    "HistoryError": 0,
-    "_add": 2,
-    "deviates": 2,
-    "claim_fact": 0,
-    "_claim": 1,
-    "foreign_kernel": 1,
-}
+SAID = {"NotDecidable": 0, "Undecided": 0, "HistoryError": 0}
+SAID |= dict.fromkeys(("saw", "seen", "found"), 1)
+SAID |= dict.fromkeys(("_add", "deviates", "claims"), 2)
 """The calls whose text reaches reports, each with the position of its text argument."""
 NOTED = ("notes", "readings")
 """The lists of evidence that reports show."""

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract import Delivered, Outcome, Verdict
 from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.facts import Aspect, Fact, outcome_fact
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.outcome import KEPT, STORED
 from pytest_ascendcache.reports.baseline import Baseline, News
 from pytest_ascendcache.reports.json_report import as_json
 from tests.sample_reports import failing, record, report
 from tests.warm_pytest import WarmPytest
 
 RULE = "--ascend-rule=cache-mode/default-is-disable"
+REUSED = outcome_fact(Outcome(Delivered.REUSED, KEPT), [Outcome(Delivered.COMPILED, STORED)])
+CLAIM = Fact.of(Aspect.CLAIM, "run.changes == {}")
 OTHER = "--ascend-rule=cache-mode/enable-stores"
 DEFECT = "--ascend-defect=default-is-enable"
 
@@ -101,43 +105,43 @@ def _baseline(place: Path, *records: Any) -> Baseline:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "observed", "known"),
+    ("verdict", "fact", "known"),
     [
-        (Verdict.FAIL, "reused, entry kept", True),
-        (Verdict.WARN, "reused, entry kept", True),
-        (Verdict.FAIL, "compiled, entry damaged", False),
-        (Verdict.UNDECIDED, "reused, entry kept", False),
-        (Verdict.PASS, "reused, entry kept", False),
-        (Verdict.NOT_APPLICABLE, "reused, entry kept", False),
+        (Verdict.FAIL, REUSED, True),
+        (Verdict.WARN, REUSED, True),
+        (Verdict.FAIL, CLAIM, False),
+        (Verdict.UNDECIDED, REUSED, False),
+        (Verdict.PASS, REUSED, False),
+        (Verdict.NOT_APPLICABLE, REUSED, False),
     ],
 )
 def test_only_the_same_fault_is_as_before(
-    tmp_path: Path, verdict: Verdict, observed: str, known: bool
+    tmp_path: Path, verdict: Verdict, fact: Fact, known: bool
 ) -> None:
-    then = record("a", verdict=verdict, observed=observed)
+    then = record("a", verdict=verdict, facts=[fact.as_dict()])
     baseline = _baseline(tmp_path / "then.json", then)
-    same, other = (Fault(then.rule, check, {}, "") for check in "ab")
-    deviation = baseline.deviation(same, Verdict.FAIL, "reused, entry kept")
+    same, other = (Fault(then.rule, check, {}, (REUSED.code,)) for check in "ab")
+    deviation = baseline.deviation(same, Verdict.FAIL)
     assert (deviation is not None) == known
-    assert baseline.deviation(other, Verdict.FAIL, "reused, entry kept") is None
+    assert baseline.deviation(other, Verdict.FAIL) is None
 
 
 @pytest.mark.parametrize(
-    ("message", "harm", "known"),
+    ("facts", "harm", "known"),
     [
-        ("killed before rename of te_add_0123456789ab.o: it ended with 1", Harm.LOST_WORK, True),
-        ("killed before rename of te_add_ba9876543210.o: it ended with 2\nmore", None, True),
-        ("killed before write of te_add_0123456789ab.o: it ended with 1", None, False),
-        ("killed before rename of te_add_0123456789ab.o: it ended with 1", Harm.UNUSABLE, False),
+        ((REUSED.code,), Harm.LOST_WORK, True),
+        ((REUSED.code,), None, True),
+        ((REUSED.code, CLAIM.code), None, False),
+        ((CLAIM.code,), None, False),
+        ((REUSED.code,), Harm.UNUSABLE, False),
     ],
 )
 def test_another_fault_of_the_same_check_is_new(
-    tmp_path: Path, message: str, harm: Harm | None, known: bool
+    tmp_path: Path, facts: tuple[str, ...], harm: Harm | None, known: bool
 ) -> None:
-    message_then = "killed before rename of te_add_0123456789ab.o: it ended with 1"
-    then = replace(record("a", verdict=Verdict.FAIL, message=message_then), harm="lost-work")
-    baseline = _baseline(tmp_path / "then.json", then)
-    deviation = baseline.deviation(Fault(then.rule, "a", {}, message, harm), Verdict.FAIL, "")
+    then = record("a", verdict=Verdict.FAIL, message="it ended", facts=[REUSED.as_dict()])
+    baseline = _baseline(tmp_path / "then.json", replace(then, harm="lost-work"))
+    deviation = baseline.deviation(Fault(then.rule, "a", {}, facts, harm), Verdict.FAIL)
     assert (deviation is not None) is known
 
 
@@ -145,7 +149,7 @@ def test_what_a_list_knew_then_is_broken_beneath(tmp_path: Path) -> None:
     known = {"entry": "x", "reason": "so", "link": "", "instead": "fail"}
     then = replace(record("a", verdict=Verdict.KNOWN_DEVIATION), deviation=known)
     baseline = _baseline(tmp_path / "then.json", then)
-    assert baseline.deviation(Fault(then.rule, "a", {}, ""), Verdict.FAIL, "") is not None
+    assert baseline.deviation(Fault(then.rule, "a", {}, ()), Verdict.FAIL) is not None
 
 
 def test_what_was_judged_then_and_not_now_is_told(tmp_path: Path) -> None:
@@ -171,9 +175,9 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
     ("content", "phrase"),
     [
         ("no", "is not JSON; name a file that --ascend-report wrote."),
-        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 2;*"),
+        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 3;*"),
         (
-            '{"schema": 2, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
+            '{"schema": 3, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
             "has no usable 'host'; write it again with a whole run.",
         ),
         (None, "cannot be read: No such file or directory."),

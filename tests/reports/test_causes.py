@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract import Outcome, Verdict
+from pytest_ascendcache.contract.facts import Aspect, Fact, Words, coded, outcome_fact
+from pytest_ascendcache.contract.outcome import ABSENT, COMPILED, KEPT, REUSED, STORED
 from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import reason, sentences
@@ -18,13 +20,19 @@ UNLISTED, COMBINED, HEALS = (
     "combinations/outcome",
     "robust/heals-damaged-entry",
 )
-PAIR = {"observed": "compiled, entry kept", "expected": "reused, entry kept"}
+COMPILED_KEPT, REUSED_KEPT = Outcome(COMPILED, KEPT), Outcome(REUSED, KEPT)
+PAIR = {
+    "observed": "compiled, entry kept",
+    "expected": "reused, entry kept",
+    "facts": [outcome_fact(COMPILED_KEPT, [REUSED_KEPT]).as_dict()],
+}
 STEM = "te_add_0ef37e82bf918ea8f9ad5bc771693837d4eebde8f8c888998b8bb63caf81f730"
 
 
-def _step(options: str, outcome: str = "compiled, entry kept") -> dict[str, Any]:
+def _step(options: str, outcome: Outcome = COMPILED_KEPT) -> dict[str, Any]:
     command = f"cd /box/work && HOME=/box/home atc --singleop=/box/a.json {options}"
-    return {"command": command, "ending": "", "outcomes": [f"Add(float32[4]): {outcome}"]}
+    outcomes = [f"Add(float32[4]): {outcome}"]
+    return {"command": command, "ending": "", "outcomes": outcomes, "codes": [coded(outcome)]}
 
 
 def _broken(
@@ -35,6 +43,7 @@ def _broken(
     verdict: Verdict = Verdict.FAIL,
     **evidence: Any,
 ) -> dict[str, Any]:
+    evidence.setdefault("facts", [Fact.of(Aspect.CLAIM, message).as_dict()])
     data = record(name, rule, verdict, message, **evidence).as_dict()
     return {**data, "harm": harm}
 
@@ -54,7 +63,7 @@ PLAIN = "--op_compiler_cache_mode=enable"
 
 
 def _unlisted(number: int) -> dict[str, Any]:
-    steps = [_step(PLAIN, "compiled, entry stored"), _step(DEBUG)]
+    steps = [_step(PLAIN, Outcome(COMPILED, STORED)), _step(DEBUG)]
     return _broken(f"test_d.py::test_unlisted[{number}]", UNLISTED, steps=steps, **PAIR)
 
 
@@ -63,7 +72,11 @@ def _rules(found: list[Cause]) -> list[dict[str, int]]:
 
 
 def test_one_pair_with_one_kind_of_options_is_one_cause() -> None:
-    other = {"observed": "compiled, entry absent", "expected": "compiled, entry stored"}
+    other = {
+        "observed": "compiled, entry absent",
+        "expected": "compiled, entry stored",
+        "facts": [outcome_fact(Outcome(COMPILED, ABSENT), [Outcome(COMPILED, STORED)]).as_dict()],
+    }
     stored = _broken("test_d.py::test_an_entry_is_stored", UNLISTED, steps=[_step(DEBUG)], **other)
     (cause,) = causes([_unlisted(1), _unlisted(2), stored])
     assert cause.rules == {UNLISTED: 3}
@@ -121,8 +134,9 @@ def test_what_one_rule_says_with_the_same_options_is_one_cause() -> None:
 
 def test_what_differs_from_check_to_check_is_no_other_cause() -> None:
     messages = [f"no warning names max_op_cache_size and its value {each!r}" for each in "ab"]
+    facts = [Fact.seen(Words.MISSING, "no warning").as_dict()]
     checks = [
-        _broken(f"test_b.py::test_{number}", rule, message)
+        _broken(f"test_b.py::test_{number}", rule, message, facts=facts)
         for number, (rule, message) in enumerate(
             zip(["aging/bad-values", "aging/soft-limit"], messages, strict=True)
         )

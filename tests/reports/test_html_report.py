@@ -130,9 +130,9 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
     ("content", "phrase"),
     [
         ("{", "is not JSON; name a file that --ascend-report wrote"),
-        ("[]", "is not a report, and this version reads schema 2"),
-        ('{"schema": 1}', "is a report of schema 1, and this version reads schema 2"),
-        ('{"schema": 2}', "has no usable 'toolchain'"),
+        ("[]", "is not a report, and this version reads schema 3"),
+        ('{"schema": 1}', "is a report of schema 1, and this version reads schema 3"),
+        ('{"schema": 3}', "has no usable 'toolchain'"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

@@ -80,9 +80,9 @@ def test_one_annotation_a_cause(run: pytest.Pytester, monkeypatch: pytest.Monkey
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = _run(run, DEFECT)
     lines = [line for line in result.outlines if line.startswith("::")]
-    # The run wrongly reuses an entry and stores another. Both are lost work and share a cause.
+    # The run wrongly reuses an entry and stores another: one cause.
     (line,) = lines
-    assert line.startswith(f"::error title=fail%3A {RULE} (lost work)::")
+    assert line.startswith(f"::error title=fail%3A {RULE} (stale kernel)::")
     assert "reused, entry kept; expected: compiled, entry kept (3 checks in" in line
     assert "%0A" in line  # a line break before the command that repeats the check
     assert "--ascend-defect=default-is-enable" in line

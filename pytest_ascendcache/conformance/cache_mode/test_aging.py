@@ -46,7 +46,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
     rest_entry,
 )
-from pytest_ascendcache.conformance.kit.told import require
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, NEW, needs, rule
 from pytest_ascendcache.contract import (
     CacheLimits,
@@ -56,8 +56,7 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.facts import Aged, Words, deviation
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Aged, Place, Words
 from pytest_ascendcache.faults import Act, Action, FaultPlan
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -119,14 +118,15 @@ def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -
 
 def _succeeds(cache: CacheUnderTest, run: Run) -> Run:
     failure = f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    require(run.succeeded, cache.evidence, ended(run, failure))
+    require_none([] if run.succeeded else [ended(run, failure)], cache.evidence)
     return run
 
 
 def _stays(cache: CacheUnderTest, entry: Entry) -> None:
     """A valid entry that was just reused must not age."""
-    what = "the entry aged although it had just been reused"
-    require(entry.is_valid, cache.evidence, deviation(Aged.TOO_MANY, detail=what))
+    assert entry.is_valid, cache.evidence.found(
+        Aged.TOO_MANY, "the entry aged although it had just been reused"
+    )
 
 
 # --- op_cache.ini ---------------------------------------------------------------------------
@@ -139,11 +139,9 @@ def test_a_run_creates_the_file_where_the_document_says(
 ) -> None:
     cache.compile(add, mode=mode)
     path = cache.root / "op_cache.ini"
-    for other in cache.root.rglob("op_cache.ini"):
-        if other != path:
-            where = other.relative_to(cache.root)
-            cache.evidence.saw(Harm.MISPLACED, f"op_cache.ini lies in {where.parent}")
-    assert path.is_file(), "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
+    assert path.is_file(), cache.evidence.found(
+        Place.MISPLACED, "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
+    )
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     assert "[op_compiler_cache]" in lines, "op_cache.ini lacks its section"
 
@@ -434,8 +432,9 @@ def test_minus_one_does_not_last(
     entry = cache.entry(add)
     rest_entry(entry, 20 * HOUR)
     ten(cache).ages(exp, 8, 50, goes=GOES[50])
-    stays = deviation(Aged.TOO_FEW, detail="an entry stays that was used while aging was off")
-    require(not entry.object_path.exists(), cache.evidence, stays)
+    assert not entry.object_path.exists(), cache.evidence.found(
+        Aged.TOO_FEW, "an entry stays that was used while aging was off"
+    )
 
 
 # --- where limits come from -----------------------------------------------------------------
@@ -509,7 +508,7 @@ def _names(cache: CacheUnderTest, run: Run, limit: str, value: str) -> None:
     named = not value or names_limit(run.output, limit.removeprefix("remain_"), value)
     detail = f"no warning names {limit} and its value {value!r}"
     subject = replace(Shelf(cache).limiting(run), name=limit, value=value)
-    require(named, cache.evidence, deviation(Words.MISSING, detail=detail, subject=subject))
+    assert named, cache.evidence.found(Words.MISSING, detail, subject=subject)
 
 
 @rule("aging/bad-values")
@@ -612,10 +611,9 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     for _ in range(2):  # the second run may see what the first one did not
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
-    if left > 8 * MEGABYTE:
-        cache.evidence.saw(Harm.MISPLACED, f"what is no entry stays: {left} bytes under 8 MB")
-    detail = f"{left} bytes stay for ever, under a limit of 8 MB"
-    require(left <= 8 * MEGABYTE, cache.evidence, deviation(Aged.TOO_FEW, detail=detail))
+    assert left <= 8 * MEGABYTE, cache.evidence.found(
+        Aged.TOO_FEW, f"{left} bytes stay for ever, under a limit of 8 MB"
+    )
 
 
 @rule("aging/orphans")
@@ -626,8 +624,9 @@ def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -
     files = beside(cache, add).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
     shelf.ages(add, 8, 50, goes=TEN[:8])
-    gone = deviation(Aged.TOO_MANY, detail="it was not idle, and is gone")
-    require(all(map(Path.exists, files)), cache.evidence, gone)
+    assert all(map(Path.exists, files)), cache.evidence.found(
+        Aged.TOO_MANY, "it was not idle, and is gone"
+    )
 
 
 @rule("aging/orphans")
@@ -689,8 +688,9 @@ def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
 
 def _all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
     stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
-    detail = f"{why}: of the entries that are idle too, {stays} stay"
-    require(not stays, cache.evidence, deviation(Aged.TOO_FEW, detail=detail))
+    assert stays == "", cache.evidence.found(
+        Aged.TOO_FEW, f"{why}: of the entries that are idle too, {stays} stay"
+    )
 
 
 # --- kinds of mounts ------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import KernelRunError, StagedChange, Toolchain
@@ -66,7 +67,9 @@ def test_force_applies_it_to_every_operator(
     _, after = _changed_kernels(cache, change)
     cache.compile(add, mode=FORCE, environment=change.environment)
     run = cache.compile(exp, mode=ENABLE, environment=change.environment)
-    assert run.kernel(exp) == after, "the old kernel survived force"
+    assert run.kernel(exp) == after, cache.evidence.found(
+        Delivery.STALE, "the old kernel survived force"
+    )
 
 
 @rule("cache-mode/force-applies-toolchain-change")

@@ -7,6 +7,7 @@ import pytest
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.generated import (
     FamilyRuns,
+    another_kernel,
     generated,
     shuffled,
     wrong_results,
@@ -15,7 +16,6 @@ from pytest_ascendcache.conformance.kit.implementations import tables_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
 from pytest_ascendcache.contract import Capability, PrecisionFile
-from pytest_ascendcache.contract.facts import Delivery, deviation
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
@@ -84,8 +84,7 @@ def test_both_modes_of_every_type_live_in_one_cache(
             run = cache.compile(*common, mode=ENABLE, precision_file=file)
             detail = f"it is {delivered} another kernel than a fresh one of {mode}"
             wrong = runs.wrong(run, fresh[mode])
-            facts = [deviation(Delivery.ANOTHER, each, detail=detail) for each in wrong]
-            require_none(facts, cache.evidence)
+            require_none([another_kernel(each, detail) for each in wrong], cache.evidence)
             if delivered == "served" and Capability.RUN_KERNELS in toolchain.capabilities:
                 numbers = wrong_results(toolchain, tables, dict.fromkeys(common, run))
                 require_none(numbers, cache.evidence)

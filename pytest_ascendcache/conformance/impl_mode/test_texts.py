@@ -23,10 +23,9 @@ from pytest_ascendcache.conformance.kit.texts import (
     taken,
     texts,
 )
-from pytest_ascendcache.conformance.kit.told import require
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import PrecisionFile, SelectMode
-from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind, deviation
+from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind
 from pytest_ascendcache.contract.impl_mode import ModeTable
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
@@ -146,8 +145,9 @@ def test_a_precision_file_means_its_lines_however_it_is_written(
             f"{shown(content)} says{reading}"
         )
         subject = Subject(SubjectKind.OPTION, "--op_precision_mode")
-        fact = deviation(Delivery.ANOTHER, subject=subject, detail=detail)
-        require(is_as_said(each, content), cache.evidence, fact)
+        assert is_as_said(each, content), cache.evidence.found(
+            Delivery.ANOTHER, detail, subject=subject
+        )
 
 
 PLAIN_MODES = (SelectMode.HIGH_PRECISION, SelectMode.HIGH_PERFORMANCE)
@@ -204,5 +204,6 @@ def test_a_type_list_means_its_types(
         if each.type in listed:
             due = fresh(each, mode.value)
             detail = f"{each.type} is in {listed} and is not of the mode"
-        fact = deviation(Delivery.ANOTHER, subject=subject, detail=detail)
-        require(delivered[each] == due, cache.evidence, fact)
+        assert delivered[each] == due, cache.evidence.found(
+            Delivery.ANOTHER, detail, subject=subject
+        )

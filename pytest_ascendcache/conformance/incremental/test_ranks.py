@@ -32,6 +32,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
 )
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -497,7 +498,9 @@ def test_two_ranks_of_one_number_do_not_stand_for_two(
                 processes.append(watch.start(request))
             runs = [wait(watch, process, second) for process in processes]
         for run in runs:
-            assert run.result.returncode, "a rank ended well although rank 2 never came"
+            assert run.result.returncode, network.evidence.found(
+                Numbers.WITHOUT_A_RANK, "a rank ended well although rank 2 never came"
+            )
 
     rehearse(story)
 

@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.facts import Aged, Place, claim_fact
+from pytest_ascendcache.contract.facts import Aged, Place
 
 FIRST, SECOND, THIRD, FOURTH = named((pair[0] for pair in NEIGHBOURS[:4]), "aging_")
 
@@ -126,10 +126,8 @@ class _Limits:
             detail = "there is no op_cache.ini in the directory of the option"
             self._findings.deviates(Question.CREATED, Place.MISPLACED, detail)
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
-            self._claim(Question.CREATED, "op_cache.ini lacks its section")
-
-    def _claim(self, question: Question, detail: str) -> None:
-        self._findings.note(question, [claim_fact(detail, run=self._findings.number)])
+            detail = "op_cache.ini lacks its section"
+            self._findings.claims(Question.CREATED, "no section", detail)
 
     def large(self) -> Shelf:
         """Six entries of 100 MB, idle for hours: more than the default limit."""
@@ -275,7 +273,8 @@ class _Limits:
         renewed = [path.name for path, when in after.items() if before[path] != when]
         if renewed:
             some = f"{renewed[0]} and {len(renewed) - 1} more" if renewed[1:] else renewed[0]
-            self._claim(Question.MOUNT, f"the scan renewed what it judges: {some}")
+            detail = f"the scan renewed what it judges: {some}"
+            self._findings.claims(Question.MOUNT, "renewed by the scan", detail)
 
     def _judge_renewal(
         self, renews: bool, before: tuple[int, int], after: tuple[int, int], started: int
@@ -284,9 +283,11 @@ class _Limits:
         question = Question.RENEWS if renews else Question.OFF
         self._findings.asked.add(question)
         if renews and max(after) < started:
-            self._claim(question, "the reuse did not renew the access time")
+            self._findings.claims(
+                question, "not renewed", "the reuse did not renew the access time"
+            )
         elif not renews and not strict and after != before:
-            self._claim(question, "the reuse renewed the access time")
+            self._findings.claims(question, "renewed", "the reuse renewed the access time")
 
     def _write(self, ini: Mapping[str, str], spelling: Spelling) -> None:
         """Append values to the files that the toolchain created; no values restore them."""

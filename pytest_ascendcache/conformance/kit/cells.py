@@ -337,12 +337,15 @@ class CellRuns:
         self._keep = False
         return self._last
 
-    def explain(self, cell: Cell, facts_of: Facts) -> list[str]:
-        """Describe the combination, and the smallest one that shows the same kind of fact."""
+    def explain(self, cell: Cell, facts_of: Facts, evidence: Evidence) -> list[str]:
+        """Describe the combination, and the smallest one that shows the same kind of fact, which
+        ``evidence`` gets too."""
         lines = [f"combination: {cell}", f"options:     {self._options()}"]
         if self._minimised < _MINIMISED:
             self._minimised += 1
-            lines.append(f"smallest:    {minimise(cell, lambda each: self._fails(each, facts_of))}")
+            smallest = minimise(cell, lambda each: self._fails(each, facts_of))
+            evidence.smallest = smallest.special
+            lines.append(f"smallest:    {smallest}")
         return lines
 
     def _options(self) -> str:

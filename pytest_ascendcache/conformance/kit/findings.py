@@ -8,10 +8,9 @@ from enum import Enum
 from typing import Any
 
 from pytest_ascendcache.conformance.kit.told import require_none
-from pytest_ascendcache.contract.facts import Fact, deviation
+from pytest_ascendcache.contract.facts import Aspect, Fact, Witness
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.aftermath import CacheWitness
-from pytest_ascendcache.observation.evidence import Sighting
 
 
 class Question(Enum):
@@ -56,11 +55,11 @@ class _Watch:
     witness: CacheWitness
     question: Question
 
-    def seen(self) -> list[Sighting]:
+    def seen(self) -> list[Fact]:
         outside = self.question in (Question.LINKS, Question.NAMES, Question.PLACE)
         return self.witness.seen(outside)
 
-    def afterwards(self) -> Sighting | None:
+    def afterwards(self) -> Fact | None:
         asks = self.question in (Question.OUTCOMES, Question.KERNELS, Question.HEALING)
         return self.witness.afterwards() if asks else None
 
@@ -95,7 +94,12 @@ class Findings:
         self, question: Question, observed: Enum, detail: str, about: str = "", **more: Any
     ) -> None:
         """Note what was observed in the last run instead of what is promised."""
-        fact = deviation(observed, about, run=self.number, detail=detail, **more)
+        self.note(question, [Fact.seen(observed, detail, about, run=self.number, **more)])
+
+    def claims(self, question: Question, claim: str, detail: str) -> None:
+        """Note a condition that does not hold after the last run, and that no enum describes."""
+        witness = Witness.CONDITION
+        fact = Fact.of(Aspect.CLAIM, claim, run=self.number, witness=witness, detail=detail)
         self.note(question, [fact])
 
     def cannot_tell(self, question: Question, reason: object) -> None:

@@ -16,7 +16,7 @@ from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
-from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers, deviation
+from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers, Witness
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -32,7 +32,6 @@ _GROUPS = 5
 """Fresh runs over which neighbours are spread."""
 _REFUSALS = 24
 """The most runs spent on finding operators that the toolchain does not compile at all."""
-_NOT_ITS_OWN = "it is delivered a kernel that is not its own"
 _SHRUNK = 3
 """Wrong operators that are explained or reported in full."""
 FLOAT32_ULP = 64.0
@@ -146,14 +145,13 @@ class FamilyRuns:
         for each in wrong[:_SHRUNK]:
             partner = self._partner(each, served)
             if partner is None:
-                facts.append(deviation(Delivery.ANOTHER, each, detail=_NOT_ITS_OWN))
+                facts.append(another_kernel(each))
                 continue
             partner = self._shrunk(each, partner)
             fields = "; ".join(differences(partner, each))
             detail = f"it is served the kernel of {partner}: they differ in {fields}"
-            facts.append(deviation(Delivery.ANOTHER, each, detail=detail))
-        more = wrong[_SHRUNK:]
-        return facts + [deviation(Delivery.ANOTHER, each, detail=_NOT_ITS_OWN) for each in more]
+            facts.append(another_kernel(each, detail))
+        return facts + [another_kernel(each) for each in wrong[_SHRUNK:]]
 
     def _partner(self, operator: OperatorSpec, served: Run) -> OperatorSpec | None:
         """Another operator whose kernel is served for this one if it is compiled first."""
@@ -186,6 +184,13 @@ class FamilyRuns:
         return partner
 
 
+def another_kernel(
+    operator: OperatorSpec, detail: str = "it is delivered a kernel that is not its own"
+) -> Fact:
+    """That an operator is delivered another's kernel."""
+    return Fact.seen(Delivery.ANOTHER, detail, operator, witness=Witness.BYTES)
+
+
 def wrong_results(
     toolchain: Toolchain, tables: ImplModeTables, delivered: Mapping[OperatorSpec, Run]
 ) -> list[Fact]:
@@ -203,7 +208,8 @@ def wrong_results(
             break
         if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
             attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
-            wrong.append(deviation(Numbers.WRONG, f"{operator}{attributes}", detail=problem))
+            about, witness = f"{operator}{attributes}", Witness.NUMBERS
+            wrong.append(Fact.seen(Numbers.WRONG, problem, about, witness=witness))
     return wrong
 
 

@@ -9,7 +9,7 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.judge import implementing
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
-from pytest_ascendcache.contract.facts import Fact, Numbers, deviation
+from pytest_ascendcache.contract.facts import Fact, Numbers, Witness
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -114,6 +114,10 @@ def wrong_numbers(
         worst = accuracy(toolchain, run, operator, mode).max_ulp
         if (worst <= PRECISE_ULP) is not (mode == HIGH_PRECISION) or worst > FAST_ULP:
             detail = f"{worst:g} ulp off, and should be of {mode}"
-            more: dict[str, Any] = {"subject": implementing(options), "run": number}
-            wrong.append(deviation(Numbers.WRONG, operator, detail=detail, **more))
+            subject, witness = implementing(options), Witness.NUMBERS
+            wrong.append(
+                Fact.seen(
+                    Numbers.WRONG, detail, operator, subject=subject, witness=witness, run=number
+                )
+            )
     return wrong

@@ -36,7 +36,6 @@ from pytest_ascendcache.contract.facts import (
     Subject,
     SubjectKind,
     Witness,
-    deviation,
     outcome_fact,
 )
 from pytest_ascendcache.contract.outcome import (
@@ -156,7 +155,8 @@ class Judge:
     ) -> Fact:
         """That a kernel is not the operator's own of this compile."""
         subject = self.subject or implementing(self.options) or ruling(self.options)
-        return deviation(whose, operator, subject=subject, run=self.run, detail=detail)
+        witness = Witness.BYTES
+        return Fact.seen(whose, detail, operator, subject=subject, witness=witness, run=self.run)
 
     def ending(self, run: Run, failure: str) -> list[Fact]:
         """A run that failed although it succeeds without a cache; none if there is no failure."""
@@ -216,10 +216,10 @@ def aging_facts(
         lacking, surplus = due.must_go - names, names & due.must_stay
         observed = Aged.OTHERS if lacking and surplus else Aged.TOO_FEW
         observed = Aged.TOO_MANY if not lacking else observed
-        facts.append(deviation(observed, detail=detail, **more))
+        facts.append(Fact.seen(observed, detail, **more))
     if torn:
         half = f"half of an aged entry was left behind: {counted(torn)}"
-        facts.append(deviation(Aged.HALF, detail=half, **more))
+        facts.append(Fact.seen(Aged.HALF, half, **more))
     return facts
 
 
@@ -228,7 +228,8 @@ def ended(run: Run, failure: str, /, **more: Any) -> Fact:
     code = run.returncode
     crashed = code is not None and code < 0 and code not in FROM_OUTSIDE
     ending = Ending.CRASH if crashed else Ending.FAILURE
-    return deviation(Ending.NO_END if code is None else ending, detail=failure, **more)
+    ending = Ending.NO_END if code is None else ending
+    return Fact.seen(ending, failure, witness=Witness.PROCESS, **more)
 
 
 def ruling(options: CompileOptions) -> Subject:

@@ -23,11 +23,6 @@ def require_none(
         raise AssertionError("\n".join([told(facts, runs), *more]))
 
 
-def require(holds: bool, evidence: Evidence, fact: Fact) -> None:
-    """Break the check with a fact unless a condition holds."""
-    require_none([] if holds else [fact], evidence)
-
-
 def told(facts: Iterable[Fact], runs: Mapping[int, str] | None = None) -> str:
     """Facts as lines. Equal ones are told once, with what they are about.
 

@@ -23,6 +23,7 @@ from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf, rest
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState, Operation, Tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
@@ -380,7 +381,9 @@ def test_an_upgrade_voids_every_soc(
     change.apply()
     for soc in socs if first == "same-soc-first" else [other_soc, *socs]:
         run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
-        assert not _served(run, add) & old, f"an old kernel is served for {soc}"
+        assert not _served(run, add) & old, cache.evidence.found(
+            Delivery.STALE, f"an old kernel is served for {soc}"
+        )
     for soc in socs:
         run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
         assert _served(run, add), f"a new kernel is not reused for {soc}"
@@ -441,7 +444,9 @@ class Upgraded:
         """A run delivered no kernel from before the upgrade."""
         served = run.succeeded and _served(run, self.operator) & self.old
         soc = run.result.request.options.soc
-        assert not served, f"{where}: an old kernel is served for {soc}"
+        assert not served, self.cache.evidence.found(
+            Delivery.STALE, f"{where}: an old kernel is served for {soc}"
+        )
 
     def next_chip(self, state: CrashState, number: int) -> str:
         """A chip that can still be served an old entry in a state, in turn if several can."""

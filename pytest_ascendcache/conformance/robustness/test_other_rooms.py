@@ -15,7 +15,7 @@ from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Place
 from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
@@ -158,7 +158,7 @@ def _changed(evidence: Evidence, before: Snapshot, outside: Path) -> dict[str, s
     """The changes outside of the cache, by path. They count as harm in any case."""
     changes = {path: each.value for path, each in before.disturbed(Snapshot.take(outside)).items()}
     for path, change in changes.items():
-        evidence.saw(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
+        evidence.saw(Place.TOUCHED, f"outside of the cache {path} was {change}")
     return changes
 
 

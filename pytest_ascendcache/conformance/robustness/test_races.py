@@ -13,7 +13,7 @@ import pytest
 from pytest_ascendcache.caches import Entry, find_canaries
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, needs, rule
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Delivery, Ending
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.observation.interruption import Result
@@ -56,8 +56,13 @@ def test_a_reader_meets_a_writer_at_every_moment(
         where = f"while a writer is {state.when.removeprefix('before ')}"
         assert run.succeeded, f"{where}: the compile {run.result.ending}"
         if find_canaries(run.model(add).read_bytes()):
-            assert whole, f"{where}: the object of one writer with metadata of another is served"
-            assert run.kernel(add) == old, f"{where}: half a kernel is served"
+            assert whole, cache.evidence.found(
+                Delivery.UNVERIFIED,
+                f"{where}: the object of one writer with metadata of another is served",
+            )
+            assert run.kernel(add) == old, cache.evidence.found(
+                Delivery.ANOTHER, f"{where}: half a kernel is served"
+            )
         else:
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
 
@@ -221,7 +226,7 @@ def test_two_runs_meet_whose_operators_come_in_opposite_orders(
             alone.release()
         if not alone.result().succeeded:
             raise NotDecidable("held and let go, a run does not succeed even when it is alone")
-        cache.evidence.saw(Harm.HANG, "two runs wait for each other, and neither ends")
+        cache.evidence.saw(Ending.NO_END, "two runs wait for each other, and neither ends")
     for run in runs:
         assert run.succeeded, f"beside a run with the other order, a compile {run.result.ending}"
         for operator in (add, exp):

@@ -32,6 +32,7 @@ from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     first_cards,
@@ -289,7 +290,9 @@ def test_a_first_card_that_fails_ends_the_others(
             runs = _ended(kernels, requests, processes)
     for rank, run in enumerate(runs):
         assert run.returncode is not None, f"rank {rank} waits for rank {victim}"
-        assert run.returncode != 0, f"rank {rank} ended well without rank {victim}"
+        assert run.returncode != 0, kernels.evidence.found(
+            Numbers.WITHOUT_A_RANK, f"rank {rank} ended well without rank {victim}"
+        )
         if rank != victim:
             assert victim in named(run), f"rank {victim} is not named: {run.output.strip()[-300:]}"
     if "kill" not in how:

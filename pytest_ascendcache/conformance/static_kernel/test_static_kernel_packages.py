@@ -27,7 +27,7 @@ from pytest_ascendcache.conformance.kit.packages import (
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Place
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
 from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState
 from pytest_ascendcache.observation import (
@@ -254,7 +254,7 @@ def test_the_last_uninstall_leaves_no_directory(kernels: StaticKernelsUnderTest)
     assert kernels.attempt(kernels.removal(package.stem)).succeeded
     left_over = sorted(state_of(kernels.opp))
     if left_over:
-        kernels.evidence.saw(Harm.MISPLACED, f"{left_over[0]} stays after the last uninstall")
+        kernels.evidence.saw(Place.MISPLACED, f"{left_over[0]} stays after the last uninstall")
     assert left_over == []
 
 

@@ -22,8 +22,7 @@ def judge(cache: CacheUnderTest, campaign: Campaign) -> None:
         raise NotDecidable(f"{reason}; the history is {campaign.history}") from None
     notes = cache.evidence.notes
     notes += [result.summary, *result.remarks, f"history: {result.path}"]
-    for each in result.sightings:
-        cache.evidence.saw(each.harm, each.what)
+    cache.evidence.facts += result.facts
     if result.violations:
         # The message is the reason for the verdict; the notes tell the story of the run.
         notes += result.story

@@ -14,6 +14,7 @@ from pytest_ascendcache.conformance.torchair_script.fixtures import (
     keys_of,
     served,
 )
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation.script import ScriptUnderTest, WatchedRun
 from pytest_ascendcache.toolchains.torchair import Card
 
@@ -32,7 +33,9 @@ def test_another_run_in_the_same_directory(script: ScriptUnderTest) -> None:
     index, asked = run.compiler.index(), keys_asked(run)
     old = [each for each in run.compiler.installed if each not in run.compiler.made]
     stale = {key for key in asked if index.get(key) in old}
-    assert stale == set(), f"{len(stale)} operators run kernels of an earlier run"
+    assert stale == set(), script.evidence.found(
+        Delivery.STALE, f"{len(stale)} operators run kernels of an earlier run"
+    )
     idle = [each for each in old if each not in index.values()]
     assert idle == [], "packages of an earlier run are installed, and nothing of them runs"
     if any(work.glob("*/static_kernel_cache/*.json")):

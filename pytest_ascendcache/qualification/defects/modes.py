@@ -107,7 +107,7 @@ def force_purges_nothing(*_):
     return False
 
 
-@defect(PURGES, overrides=ModePolicy.purges)
+@defect(PURGES, overrides=ModePolicy.purges, harm=Harm.STALE)
 def force_is_enable(*_):
     """Force behaves like enable."""
     return False

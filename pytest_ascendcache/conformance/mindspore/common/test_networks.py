@@ -32,7 +32,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     usual,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import DATA, NetworkUnderTest, Probe, probe_network
 from pytest_ascendcache.operators.network import Network
 
@@ -122,7 +122,7 @@ def test_what_is_changed_is_compiled(network: NetworkUnderTest, change: str) -> 
     run = run_once(network, probe_network(*after))
     differ = {each.node_name for each in after if each not in before}
     for name in sorted(differ - run.compiled):  # it ran the impostor of another operator
-        network.evidence.saw(Harm.WRONG_RESULT, f"{name} ran what was cached for another operator")
+        network.evidence.saw(Delivery.ANOTHER, f"{name} ran what was cached for another operator")
     assert differ <= run.compiled, "what was cached for another operator was used"
     if not is_graph(network):
         assert run.compiled == differ, "operators that did not change were compiled again"

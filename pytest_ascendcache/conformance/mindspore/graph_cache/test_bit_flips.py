@@ -10,13 +10,15 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from pytest_ascendcache.caches.entry import rewrite
 from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, last_words
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
+from pytest_ascendcache.contract.harm import harm_in
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest
 
 PARTS, PLACES = 4, 52
@@ -37,20 +39,20 @@ def places(size: int, part: int) -> Iterator[tuple[int, int]]:
             yield min(place, size - 1), bit
 
 
-def harm_of(network: NetworkUnderTest) -> tuple[Harm, str] | None:
-    """The harm that the next run suffers from the cache. A failing run is followed by another."""
+def fact_of(network: NetworkUnderTest) -> Fact | None:
+    """What the next run suffers from the cache. A failing run is followed by another."""
     run = _next(network)
     if run.returncode is None:
-        return Harm.HANG, f"the next run has not ended after {HANGS:g} s"
+        return Fact.seen(Ending.NO_END, f"the next run has not ended after {HANGS:g} s")
     if run.succeeded:
         return _wrong(run)
     again = _next(network)
     how = f"{run.result.ending}: {last_words(run)}"
     if not again.succeeded:
-        return Harm.UNUSABLE, f"every run {how}"
+        return Fact.seen(Later.FAILS, f"every run {how}")
     if run.returncode < 0:
-        return Harm.CRASH, f"the next run {how}; the one after it works"
-    return Harm.LOST_WORK, f"the next run {how}; the one after it works"
+        return Fact.seen(Ending.CRASH, f"the next run {how}; the one after it works")
+    return Fact.seen(Ending.FAILURE, f"the next run {how}; the one after it works")
 
 
 def _next(network: NetworkUnderTest) -> NetworkRun:
@@ -58,9 +60,9 @@ def _next(network: NetworkUnderTest) -> NetworkRun:
         return watch.wait(watch.start(network.request(ONE)), HANGS)
 
 
-def _wrong(run: NetworkRun) -> tuple[Harm, str] | None:
+def _wrong(run: NetworkRun) -> Fact | None:
     for name, how in run.wrong.items():
-        return Harm.WRONG_RESULT, f"the next run ends well with wrong outputs: {name} {how}"
+        return Fact.seen(Numbers.WRONG, f"the next run ends well with wrong outputs: {name} {how}")
     return None
 
 
@@ -71,16 +73,17 @@ def test_no_flipped_bit_does_harm(network: NetworkUnderTest, part: int) -> None:
     (graph,) = network.kernels().values()
     whole, kept = graph.object_path.read_bytes(), network.sandbox / "whole"
     shutil.copytree(network.cache, kept, symlinks=True)
-    harms: list[tuple[Harm, str]] = []
+    facts: list[Fact] = []
     for place, bit in places(len(whole), part):
         shutil.rmtree(network.cache)
         shutil.copytree(kept, network.cache, symlinks=True)
         flipped = bytes([whole[place] ^ 1 << bit])
         rewrite(graph.object_path, whole[:place] + flipped + whole[place + 1 :])
-        if (harm := harm_of(network)) is not None:
-            harms.append((harm[0], f"byte {place} of {len(whole)}, bit {bit}: {harm[1]}"))
-            network.evidence.saw(*harms[-1])
-    harms.sort(key=lambda each: each[0].rank)
-    counts = Counter(kind.value for kind, _ in harms)
+        if (fact := fact_of(network)) is not None:
+            where = f"byte {place} of {len(whole)}, bit {bit}"
+            facts.append(replace(fact, detail=f"{where}: {fact.detail}"))
+    facts.sort(key=lambda each: harm_in(each).rank)
+    network.evidence.facts += facts
+    counts = Counter(harm_in(each).value for each in facts)
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    assert not harms, f"of {PLACES} flipped bits: {listed}; {harms[0][1]}"
+    assert not facts, f"of {PLACES} flipped bits: {listed}; {facts[0].detail}"

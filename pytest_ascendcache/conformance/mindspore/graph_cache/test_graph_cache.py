@@ -26,6 +26,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     run_once,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.faults import Gate
 from pytest_ascendcache.observation import (
     SLOPES,
@@ -180,7 +181,9 @@ def test_a_killed_rank_ends_the_others(network: NetworkUnderTest, late: bool) ->
         runs = gang.wait(GANG_HANGS)
         blamed = gang.blamed(1)
     assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
-    assert runs[0].returncode != 0, "the gang ended well without rank 1"
+    assert runs[0].returncode != 0, network.evidence.found(
+        Numbers.WITHOUT_A_RANK, "the gang ended well without rank 1"
+    )
     assert runs[0].result.left_behind == 0, "processes were left behind"
     named = 1 in blamed
     assert named, f"nobody names rank 1, which was killed; errors name the ranks {blamed}"

@@ -1,0 +1,236 @@
+"""The facts of a failed check, where no judge recorded any.
+
+They are typed values that were compared (outcomes and fates), or the condition that does not hold,
+as it stands in the check's code. No text made for people is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.contract import Delivered, Fate, Outcome
+from pytest_ascendcache.contract.facts import (
+    Aspect,
+    Ending,
+    Fact,
+    Witness,
+    Words,
+    outcome_fact,
+)
+
+_Entry = Outcome | Fate | Delivered
+
+_REWRITTEN = "@pytest_ar"
+"""A global of each module whose assertions pytest has rewritten."""
+_PACKAGE = Path(__file__).parent.parent
+_SUITE = _PACKAGE / "conformance"
+
+_WORDS = ("output", "words", "said")
+_NAMING = ("named", "_names")
+"""Names that the suite uses for a toolchain's output, and for looking for names in it."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The last comparison that failed in an assertion, and the code that made it."""
+
+    code: CodeType | None
+    facts: tuple[Fact, ...]
+
+
+_COMPARED: pytest.StashKey[Compared] = pytest.StashKey()
+
+
+def remember(config: pytest.Config, op: str, left: object, right: object) -> None:
+    """Keep the facts of a comparison that pytest explains, until the check has ended."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _asserts(frame):
+        frame = frame.f_back
+    facts = tuple(_of_values(op, left, right))
+    config.stash[_COMPARED] = Compared(frame.f_code if frame is not None else None, facts)
+
+
+def _asserts(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return _REWRITTEN in frame.f_globals and not name.startswith("pytest_ascendcache.plugin.")
+
+
+def _of_values(op: str, left: object, right: object) -> Iterator[Fact]:
+    """The facts of compared outcomes or fates, one by one or in collections."""
+    allowed = list(_entries(right))
+    if op not in ("==", "is", "in") or not allowed:
+        return
+    for about, observed in _named(left):
+        mine = right.get(about, allowed) if isinstance(right, Mapping) else allowed
+        due = mine if isinstance(mine, list) else [mine]
+        if observed not in due:
+            name = "" if about is None else about
+            yield outcome_fact(observed, due, name, witness=Witness.MARKER)
+
+
+def _named(value: object) -> Iterator[tuple[Any, _Entry]]:
+    if isinstance(value, Outcome | Fate | Delivered):
+        yield None, value
+    elif isinstance(value, Mapping):
+        yield from ((name, each) for name, each in value.items() if _is_entry(each))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from ((None, each) for each in value if _is_entry(each))
+
+
+def _entries(value: object) -> Iterator[_Entry]:
+    return (each for _, each in _named(value))
+
+
+def _is_entry(value: object) -> bool:
+    return isinstance(value, Outcome | Fate | Delivered)
+
+
+def facts_of(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
+    """The facts of a check that says a promise is broken and has recorded none itself."""
+    compared = item.config.stash.get(_COMPARED, None)
+    place = _place(item, call)
+    if place is None:
+        return [Fact.of(Aspect.CLAIM, "not run", witness=Witness.CONDITION)]
+    if compared is not None and compared.facts and place.frame.f_code is compared.code:
+        return list(compared.facts)
+    statement = _statement_at(place)
+    condition = statement.test if isinstance(statement, ast.Assert) else None
+    if condition is not None:
+        if fact := _of_condition(condition):
+            return [fact]
+        said = _counted(place, ast.unparse(condition))
+    else:
+        said = place.function
+    where = "" if place.function == _function_of(item) else f"{place.function}: "
+    if condition is None:
+        where = ""
+    return [Fact.of(Aspect.CLAIM, where + said, witness=Witness.CONDITION)]
+
+
+def open_facts(call: pytest.CallInfo[None]) -> list[Fact]:
+    """The fact that a check could not tell: which part of the package, or of a user's check, said
+    so."""
+    if call.excinfo is None:
+        return []
+    frames = [each.frame.raw for each in call.excinfo.traceback]
+    ours = [each for each in frames if each.f_globals.get("__name__", "").startswith(_NAME)]
+    if not ours:
+        return [Fact.of(Aspect.UNDECIDED, call.excinfo.typename, witness=Witness.CONDITION)]
+    module = ours[-1].f_globals["__name__"].removeprefix(f"{_NAME}.")
+    origin = f"{call.excinfo.typename} in {module}.{ours[-1].f_code.co_name}"
+    return [Fact.of(Aspect.UNDECIDED, origin, witness=Witness.CONDITION)]
+
+
+_NAME = "pytest_ascendcache"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the statement that failed stands."""
+
+    path: Path
+    line: int
+    function: str
+    frame: FrameType
+
+
+def _place(item: pytest.Item, call: pytest.CallInfo[None]) -> _Place | None:
+    """The innermost statement of the check, or of the suite's helpers, that raised."""
+    if call.excinfo is None:
+        return None
+    entries = [
+        each
+        for each in call.excinfo.traceback
+        if Path(each.path) == item.path or Path(each.path).is_relative_to(_SUITE)
+    ]
+    if not entries:
+        return None
+    last = entries[-1]
+    return _Place(Path(last.path), last.lineno + 1, last.name, last.frame.raw)
+
+
+def _function_of(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", None) or item.name)
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return None
+
+
+def _statement_at(place: _Place) -> ast.stmt | None:
+    """The smallest statement around a line."""
+    around = [
+        each
+        for each in _statements(place.path)
+        if each.lineno <= place.line <= (each.end_lineno or each.lineno)
+    ]
+    return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+
+
+def _statements(path: Path) -> Iterable[ast.stmt]:
+    parsed = _parsed(path)
+    return () if parsed is None else (n for n in ast.walk(parsed) if isinstance(n, ast.stmt))
+
+
+def _counted(place: _Place, condition: str) -> str:
+    """A condition, with its number if the function has several that read the same."""
+    functions = [
+        each
+        for each in _statements(place.path)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and each.lineno <= place.line <= (each.end_lineno or 0)
+    ]
+    if not functions:
+        return condition
+    inner = max(functions, key=lambda each: each.lineno)
+    alike = sorted(
+        each.lineno
+        for each in ast.walk(inner)
+        if isinstance(each, ast.Assert) and ast.unparse(each.test) == condition
+    )
+    number = sum(line <= place.line for line in alike)
+    return f"{condition} #{number}" if number > 1 else condition
+
+
+def _of_condition(condition: ast.expr) -> Fact | None:
+    """The fact of a condition that asks how a process ended, or what it printed."""
+    negated = isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not)
+    inner = condition.operand if isinstance(condition, ast.UnaryOp) and negated else condition
+    if isinstance(inner, ast.Attribute) and inner.attr == "succeeded":
+        observed, due = (
+            (Ending.SUCCESS, Ending.REFUSAL) if negated else (Ending.FAILURE, Ending.SUCCESS)
+        )
+        return Fact.of(Aspect.ENDING, observed, (due,), witness=Witness.PROCESS)
+    if _is_about_words(condition):
+        return Fact.of(Aspect.WORDS, Words.MISSING, (Words.AS_DUE,), witness=Witness.OUTPUT)
+    return None
+
+
+def _is_about_words(condition: ast.expr) -> bool:
+    """Whether a condition looks for words in what a toolchain printed."""
+    nodes = list(ast.walk(condition))
+    looked_in = [
+        where
+        for node in nodes
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        for where in node.comparators
+    ]
+    named = [condition, *(node.func for node in nodes if isinstance(node, ast.Call))]
+    return any(isinstance(each, ast.Name) and each.id in _NAMING for each in named) or any(
+        (isinstance(each, ast.Attribute) and each.attr == "output")
+        or (isinstance(each, ast.Name) and each.id in _WORDS)
+        for each in looked_in
+    )
