@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.judge import Judge, Known, aging_facts, ended
+from pytest_ascendcache.conformance.kit.judge import Judge, Known, aging_facts
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import counted, require_none, told
 from pytest_ascendcache.contract import (
@@ -218,8 +218,9 @@ def test_an_ending_is_read_from_the_status(code: int | None, ending: Ending) -> 
     class Run:
         returncode = code
 
-    fact = ended(Run(), "it failed", run=2)  # type: ignore[arg-type]
-    assert (fact.observed, fact.run, fact.detail) == (ending.value, 2, "it failed")
+    (fact,) = judge(ENABLE).ending(Run(), "it failed")  # type: ignore[arg-type]
+    assert (fact.observed, fact.run, fact.detail) == (ending.value, 3, "it failed")
+    assert judge(ENABLE).ending(Run(), "") == []  # type: ignore[arg-type]
 
 
 # --- facts as text --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,8 +37,6 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 )
 from pytest_ascendcache.contract import Aging, CacheMode, Capability
 from pytest_ascendcache.contract.aging import MEGABYTE
-from pytest_ascendcache.contract.facts import Aspect, Fact, Subject, SubjectKind, outcome_fact
-from pytest_ascendcache.contract.outcome import KEPT, REMOVED
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -141,12 +138,14 @@ class Story:
             rest(path, 0)
         shelf = Shelf(cache).lay("abc", 12 * MEGABYTE // 10, 9, 8, 7)
         run = self._compile((add,), ENABLE, environment(3, 50))
-        difference = differs(
-            f"of idle entries {shelf.gone() or 'none'} gone", "ab (1200 KB each, 3 MB, 50 %)"
+        observed = f"of idle entries {shelf.gone() or 'none'} gone"
+        difference = differs(observed, "ab (1200 KB each, 3 MB, 50 %)")
+        due, detail = (
+            Aging(frozenset("ab"), frozenset("c")),
+            f"{self._around.name}, aging\n{difference}",
         )
-        due, limiting = Aging(frozenset("ab"), frozenset("c")), shelf.limiting(run)
-        facts = aging_facts(due, shelf.gone(), "", difference, subject=limiting)
-        self._require("aging", facts)
+        facts = aging_facts(due, shelf.gone(), "", detail, subject=shelf.limiting(run))
+        require_none(facts, cache.evidence)
         shelf.entry("c").object_path.unlink()
         shelf.entry("c").metadata_path.unlink()
         cache.marks = marks
@@ -182,31 +181,15 @@ class Story:
         run = self._compile(operators, mode, variables or {})
         self._judge(what, run, expected)
         count = len(self.cache.entries())
-        if left not in (None, count):
-            fates = (KEPT, REMOVED) if count > (left or 0) else (REMOVED, KEPT)
-            detail = differs(f"{count} entries", left)
-            self._require(what, [Fact.of(Aspect.ENTRY, fates[0], fates[1:], detail=detail)])
+        message = f"{self._around.name}, {what}\n{differs(f'{count} entries', left)}"
+        assert left in (None, count), message
 
     def _judge(self, what: str, run: Run, expected: Mapping[OperatorSpec, Outcome | None]) -> None:
         for operator, outcome in expected.items():
-            wanted = outcome or Outcome(COMPILED, run[operator].entry)
-            if run[operator] != wanted:
-                self._require(what, [outcome_fact(run[operator], [wanted], operator)])
-
-    def _require(self, what: str, facts: list[Fact]) -> None:
-        """Break the check if there are facts about a step of the story."""
-        number = len(self.cache.evidence.steps)
-        subject, where = Subject(SubjectKind.EVENT, self._around.name), (self._around.name, what)
-        placed = [
-            replace(
-                each,
-                about=", ".join(filter(None, (*where, each.about))),
-                subject=each.subject or subject,
-                run=number,
-            )
-            for each in facts
-        ]
-        require_none(placed, self.cache.evidence)
+            observed = run[operator]
+            wanted = outcome or Outcome(COMPILED, observed.entry)
+            message = f"{self._around.name}, {what}, {operator}\n{differs(observed, wanted)}"
+            assert observed == wanted, message
 
     def _compile(
         self, operators: tuple[OperatorSpec, ...], mode: CacheMode, variables: dict[str, str]

@@ -159,9 +159,16 @@ class Judge:
         return Fact.seen(whose, detail, operator, subject=subject, witness=witness, run=self.run)
 
     def ending(self, run: Run, failure: str) -> list[Fact]:
-        """A run that failed although it succeeds without a cache; none if there is no failure."""
-        subject = self.subject or ruling(self.options)
-        return [ended(run, failure, subject=subject, run=self.run)] if failure else []
+        """How a run ended that should not have failed, if it did: ``failure`` is the sentence."""
+        if not failure:
+            return []
+        code, ending = run.returncode, Ending.FAILURE
+        if code is None:
+            ending = Ending.NO_END
+        elif code < 0 and code not in FROM_OUTSIDE:
+            ending = Ending.CRASH
+        subject, witness = self.subject or ruling(self.options), Witness.PROCESS
+        return [Fact.seen(ending, failure, subject=subject, witness=witness, run=self.run)]
 
     def aging(
         self,
@@ -221,15 +228,6 @@ def aging_facts(
         half = f"half of an aged entry was left behind: {counted(torn)}"
         facts.append(Fact.seen(Aged.HALF, half, **more))
     return facts
-
-
-def ended(run: Run, failure: str, /, **more: Any) -> Fact:
-    """How a run ended that succeeds without a cache; ``failure`` is the sentence about it."""
-    code = run.returncode
-    crashed = code is not None and code < 0 and code not in FROM_OUTSIDE
-    ending = Ending.CRASH if crashed else Ending.FAILURE
-    ending = Ending.NO_END if code is None else ending
-    return Fact.seen(ending, failure, witness=Witness.PROCESS, **more)
 
 
 def ruling(options: CompileOptions) -> Subject:

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.conformance.kit.between_runs import BetweenRuns
 from pytest_ascendcache.conformance.kit.findings import Findings, Question
-from pytest_ascendcache.conformance.kit.judge import Judge, Known, ended, implementing, ruling
+from pytest_ascendcache.conformance.kit.judge import Judge, Known, implementing, ruling
 from pytest_ascendcache.conformance.kit.own_entries import OwnEntries, OwnEntry, remove
 from pytest_ascendcache.conformance.kit.own_kernels import OwnKernels
 from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limit
@@ -100,21 +100,22 @@ class Life:
         variables = {**arguments.get("environment", {}), **(environment or {})}
         arguments = {**arguments, "environment": variables}
         had_directory = cache.root.exists()
+        judge = Judge(asked, cache.edition, tuple(operators), findings.number)
         run = cache.attempt(*operators, mode=mode, **arguments, **options)
         if plain and not run.succeeded:
             refused, asked = run, replace(asked, **plain)
+            judge = replace(judge, options=asked)
             run = cache.attempt(*operators, mode=mode, **arguments, **{**options, **plain})
             if run.succeeded:
                 detail = f"written plainly, it is taken; refused: {refused.result.ending}"
-                number, subject = findings.number, implementing(asked)
-                fact = ended(refused, detail, run=number, subject=subject)
-                findings.note(Question.MODES, [fact])
+                subject = implementing(asked)
+                facts = replace(judge, subject=subject).ending(refused, detail)
+                findings.note(Question.MODES, facts)
         for question, snapshot in before.items():
             changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
             for path, change in changes.items():
                 detail = f"outside of the cache it is {change.value}"
                 findings.deviates(question, Place.TOUCHED, detail, path)
-        judge = Judge(asked, cache.edition, tuple(operators), findings.number)
         if failure := cache.failed_for_the_cache(run, variables):
             findings.note(Question.OUTCOMES, judge.ending(run, failure))
             self.entries.remove_damaged()

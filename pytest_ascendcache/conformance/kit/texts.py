@@ -18,9 +18,8 @@ from hypothesis import seed as seeded_with
 from hypothesis import strategies as st
 
 from pytest_ascendcache.combinations.seed import chosen
-from pytest_ascendcache.conformance.kit.judge import ended
-from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
+from pytest_ascendcache.contract.facts import Ending
 from pytest_ascendcache.observation import Evidence, Run
 from pytest_ascendcache.toolchains import ToolchainError
 
@@ -246,7 +245,7 @@ def taken(text: str, attempt: Callable[[str], Run], evidence: Evidence) -> Run:
             f"written plainly, {shown(plain)} is taken; {shown(text)} is refused: the compile "
             f"{run.result.ending}"
         )
-        require_none([ended(run, detail)], evidence)
+        raise AssertionError(evidence.found(Ending.FAILURE, detail))
     raise ToolchainError(f"the toolchain {run.result.failure}")
 
 
