@@ -96,8 +96,9 @@ def _messages(folder: str) -> Iterator[str]:
                 yield from _template(node.args[0])
 
 
-SAID = {"NotDecidable": 0, "Undecided": 0, "HistoryError": 0, "_add": 2}
+SAID = {"NotDecidable": 0, "Undecided": 0, "HistoryError": 0}
 SAID |= dict.fromkeys(("saw", "seen", "found"), 1)
+SAID |= dict.fromkeys(("_add", "deviates", "claims"), 2)
 """The calls whose text reaches reports, each with the position of its text argument."""
 NOTED = ("notes", "readings")
 """The lists of evidence that reports show."""
@@ -123,6 +124,18 @@ def _said() -> Iterator[str]:
                 place = 0
             if place is not None and len(node.args) > place:
                 yield from _template(node.args[place])
+
+
+def _told() -> Iterator[str]:
+    """Yield the sentences of facts."""
+    for path in sorted((PACKAGE / "conformance").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case (
+                    ast.keyword(arg="detail", value=value)
+                    | ast.Assign(targets=[ast.Name("detail")], value=value)
+                ):
+                    yield from _template(value)
 
 
 def _found() -> Iterator[str]:
@@ -172,8 +185,8 @@ def _template(node: ast.expr) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     "found",
-    [_messages("conformance"), _errors(), _said(), _helps()],
-    ids=["reasons", "usage errors", "harm, notes and undecided", "help"],
+    [_messages("conformance"), _errors(), _said(), _told(), _helps()],
+    ids=["reasons", "usage errors", "harm, notes and undecided", "facts", "help"],
 )
 def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
     missing = {
@@ -190,8 +203,11 @@ ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
 
 @pytest.mark.parametrize(
     "found",
-    [_messages("conformance"), _errors(), _said(), _helps(), _found()],
-    ids=["reasons", "usage errors", "harm, notes and undecided", "help", "audits and releases"],
+    [_messages("conformance"), _errors(), _said(), _told(), _helps(), _found()],
+    ids=[
+        *("reasons", "usage errors", "harm, notes and undecided", "facts", "help"),
+        "audits and releases",
+    ],
 )
 def test_no_half_of_a_message_stays_english(found: Iterator[str]) -> None:
     """A short template may match only the beginning of a longer sentence."""

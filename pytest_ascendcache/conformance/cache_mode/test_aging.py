@@ -25,7 +25,13 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import AccessTimes, Snapshot, keep_access_times, probe_file_system
+from pytest_ascendcache.caches import (
+    AccessTimes,
+    Entry,
+    Snapshot,
+    keep_access_times,
+    probe_file_system,
+)
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
@@ -48,7 +54,7 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.facts import Place
+from pytest_ascendcache.contract.facts import Aged, Place, Words
 from pytest_ascendcache.faults import Act, Action, FaultPlan
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -110,6 +116,13 @@ def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -
     return run
 
 
+def _stays(cache: CacheUnderTest, entry: Entry) -> None:
+    """A valid entry that was just reused must not age."""
+    assert entry.is_valid, cache.evidence.found(
+        Aged.TOO_MANY, "the entry aged although it had just been reused"
+    )
+
+
 # --- op_cache.ini ---------------------------------------------------------------------------
 
 
@@ -120,11 +133,9 @@ def test_a_run_creates_the_file_where_the_document_says(
 ) -> None:
     cache.compile(add, mode=mode)
     path = cache.root / "op_cache.ini"
-    for other in cache.root.rglob("op_cache.ini"):
-        if other != path:
-            where = other.relative_to(cache.root)
-            cache.evidence.saw(Place.MISPLACED, f"op_cache.ini lies in {where.parent}")
-    assert path.is_file(), "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
+    assert path.is_file(), cache.evidence.found(
+        Place.MISPLACED, "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
+    )
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     assert "[op_compiler_cache]" in lines, "op_cache.ini lacks its section"
 
@@ -343,7 +354,7 @@ def test_a_reused_entry_survives_the_next_aging(
     cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
     for entry in entries:
-        assert entry.is_valid, "the entry aged although it had just been reused"
+        _stays(cache, entry)
 
 
 @rule("aging/soft-limit")
@@ -415,7 +426,9 @@ def test_minus_one_does_not_last(
     entry = cache.entry(add)
     rest_entry(entry, 20 * HOUR)
     ten(cache).ages(exp, 8, 50, goes=GOES[50])
-    assert not entry.object_path.exists(), "an entry stays that was used while aging was off"
+    assert not entry.object_path.exists(), cache.evidence.found(
+        Aged.TOO_FEW, "an entry stays that was used while aging was off"
+    )
 
 
 # --- where limits come from -----------------------------------------------------------------
@@ -483,6 +496,15 @@ BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")
 BAD_RATIOS = ("0", "101", "-1", "abc", "50.5", "50%", "")
 
 
+def _names(cache: CacheUnderTest, run: Run, limit: str, value: str) -> None:
+    """A warning names a limit, by the file's or the variable's name, and its bad value. An empty
+    value counts as not set."""
+    named = not value or names_limit(run.output, limit.removeprefix("remain_"), value)
+    detail = f"no warning names {limit} and its value {value!r}"
+    subject = replace(Shelf(cache).limiting(run), name=limit, value=value)
+    assert named, cache.evidence.found(Words.MISSING, detail, subject=subject)
+
+
 @rule("aging/bad-values")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 @pytest.mark.parametrize("value", BAD_SIZES)
@@ -494,9 +516,7 @@ def test_a_bad_size_is_named_and_the_default_used(
     shelf = six(cache)
     run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(), goes="abcd")
-    # An empty value counts as not set.
-    named = not value or names_limit(run.output, "max_op_cache_size", value)
-    assert named, f"no warning names max_op_cache_size and its value {value!r}"
+    _names(cache, run, "max_op_cache_size", value)
 
 
 @rule("aging/bad-values")
@@ -511,8 +531,7 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     shelf = ten(cache)
     run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
-    named = not value or names_limit(run.output, "cache_size_ratio", value)
-    assert named, f"no warning names remain_cache_size_ratio and its value {value!r}"
+    _names(cache, run, "remain_cache_size_ratio", value)
 
 
 @rule("aging/bad-values")
@@ -586,9 +605,9 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     for _ in range(2):  # the second run may see what the first one did not
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
-    if left > 8 * MEGABYTE:
-        cache.evidence.saw(Place.MISPLACED, f"what is no entry stays: {left} bytes under 8 MB")
-    assert left <= 8 * MEGABYTE, f"{left} bytes stay for ever, under a limit of 8 MB"
+    assert left <= 8 * MEGABYTE, cache.evidence.found(
+        Aged.TOO_FEW, f"{left} bytes stay for ever, under a limit of 8 MB"
+    )
 
 
 @rule("aging/orphans")
@@ -599,7 +618,9 @@ def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -
     files = beside(cache, add).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
     shelf.ages(add, 8, 50, goes=TEN[:8])
-    assert [path.name for path in files if not path.exists()] == [], "it was not idle, and is gone"
+    assert all(map(Path.exists, files)), cache.evidence.found(
+        Aged.TOO_MANY, "it was not idle, and is gone"
+    )
 
 
 @rule("aging/orphans")
@@ -616,7 +637,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
     nine_hours_ago = time.time() - 9 * HOUR
     os.utime(linked, (nine_hours_ago, nine_hours_ago), follow_symlinks=False)
     carried_out(cache, add, environment=environment(1, 1))
-    _all_went_but(shelf, "bd", "the object of b is a directory, that of d a link")
+    _all_went_but(cache, shelf, "bd", "the object of b is a directory, that of d a link")
 
 
 @rule("aging/orphans")
@@ -650,7 +671,7 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
     at, kept = removals[0]
     run = aging.strike(Action.EACCES, at)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    _all_went_but(shelf, kept, f"{Action.EACCES.value} at {at}")
+    _all_went_but(cache, shelf, kept, f"{Action.EACCES.value} at {at}")
 
 
 def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
@@ -659,9 +680,11 @@ def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
     return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
 
 
-def _all_went_but(shelf: Shelf, kept: str, why: str) -> None:
+def _all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
     stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
-    assert stays == "", f"{why}: of the entries that are idle too, {stays} stay"
+    assert stays == "", cache.evidence.found(
+        Aged.TOO_FEW, f"{why}: of the entries that are idle too, {stays} stay"
+    )
 
 
 # --- kinds of mounts ------------------------------------------------------------------------
@@ -720,7 +743,7 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
     mounted.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
-    assert mounted.entry(add).is_valid, "the entry aged although it had just been reused"
+    _stays(mounted, mounted.entry(add))
 
 
 # --- what the document leaves open ----------------------------------------------------------

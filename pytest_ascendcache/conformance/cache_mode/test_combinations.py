@@ -14,13 +14,14 @@ import pytest
 from pytest_ascendcache.combinations import Cell
 from pytest_ascendcache.conformance.kit.cells import (
     CellRuns,
+    Facts,
     PlannedCaches,
-    Problems,
-    healing_problems,
-    kernel_problems,
-    number_problems,
-    outcome_problems,
+    healing_facts,
+    kernel_facts,
+    number_facts,
+    outcome_facts,
 )
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.observation import Evidence
 from pytest_ascendcache.toolchains import Toolchain
@@ -34,23 +35,22 @@ def cell_runs(ascend_session: PlannedCaches, ascend_toolchain: Toolchain) -> Ite
     runs.close()
 
 
-def judge(runs: CellRuns, cell: Cell, evidence: Evidence, problems: Problems) -> None:
-    """Fail with every problem, and the smallest combination that still has one."""
-    lines = runs.problems(cell, evidence, problems)
-    if lines:
-        pytest.fail("\n".join([*lines, *runs.explain(cell, problems)]))
+def judge(runs: CellRuns, cell: Cell, evidence: Evidence, facts_of: Facts) -> None:
+    """Break the check with every fact, and the smallest combination that still shows one."""
+    facts = runs.facts(cell, evidence, facts_of)
+    require_none(facts, evidence, *(runs.explain(cell, facts_of, evidence) if facts else ()))
 
 
 @rule("combinations/outcome")
 def test_outcome(cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, outcome_problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, outcome_facts)
 
 
 @rule("cache-mode/transparent")
 def test_kernel_is_a_fresh_one(
     cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
 ) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, kernel_problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, kernel_facts)
 
 
 @rule("combinations/numbers")
@@ -58,7 +58,7 @@ def test_kernel_is_a_fresh_one(
 def test_numbers_are_of_the_mode(
     cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
 ) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, number_problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, number_facts)
 
 
 @rule("robust/heals-damaged-entry")
@@ -66,4 +66,4 @@ def test_numbers_are_of_the_mode(
 def test_damage_is_healed(
     cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
 ) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, healing_problems)
+    judge(cell_runs, ascend_cell, ascend_evidence, healing_facts)

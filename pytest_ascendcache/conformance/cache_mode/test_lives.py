@@ -11,12 +11,13 @@ import pytest
 
 from pytest_ascendcache.conformance.kit import lives as stories
 from pytest_ascendcache.conformance.kit.aging_life import aging
-from pytest_ascendcache.conformance.kit.life import Aspect, Life
+from pytest_ascendcache.conformance.kit.findings import Question
+from pytest_ascendcache.conformance.kit.life import Life
 from pytest_ascendcache.conformance.kit.lives import Lives
 from pytest_ascendcache.conformance.kit.together import Caches
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.observation import Evidence
 from pytest_ascendcache.toolchains import Toolchain
 
 
@@ -29,52 +30,47 @@ def lives(ascend_session: Caches, ascend_toolchain: Toolchain) -> Iterator[Lives
 
 
 def asks(cases: str) -> pytest.MarkDecorator:
-    """A case for each of these aspects, with the aspect's rule."""
-    aspects = {aspect.case: aspect for aspect in Aspect}
+    """A case for each of these questions, with the question's rule."""
+    questions = {each.case: each for each in Question}
     params = [
-        pytest.param(aspects[case], marks=rule(aspects[case].rule), id=case)
+        pytest.param(questions[case], marks=rule(questions[case].rule), id=case)
         for case in cases.split()
     ]
-    return pytest.mark.parametrize("aspect", params)
+    return pytest.mark.parametrize("question", params)
 
 
 @asks("outcomes kernels private place inert shared spared purged")
 def test_a_cache_lives_through_every_mode(
-    lives: Lives, ascend_evidence: Evidence, aspect: Aspect
+    lives: Lives, ascend_evidence: Evidence, question: Question
 ) -> None:
-    _judge(lives, stories.modes, ascend_evidence, aspect)
+    _judge(lives, stories.modes, ascend_evidence, question)
 
 
 @asks("outcomes kernels numbers modes types tables")
 def test_a_cache_lives_with_both_implementations(
-    lives: Lives, ascend_evidence: Evidence, aspect: Aspect
+    lives: Lives, ascend_evidence: Evidence, question: Question
 ) -> None:
-    _judge(lives, stories.implementations, ascend_evidence, aspect)
+    _judge(lives, stories.implementations, ascend_evidence, question)
 
 
 @asks("outcomes kernels healing aging upgrade private links names place")
 def test_a_cache_lives_through_accidents(
-    lives: Lives, ascend_evidence: Evidence, aspect: Aspect
+    lives: Lives, ascend_evidence: Evidence, question: Question
 ) -> None:
-    _judge(lives, stories.accidents, ascend_evidence, aspect)
+    _judge(lives, stories.accidents, ascend_evidence, question)
 
 
 @asks("outcomes kernels aging sources halves bad off renews chips created orphans mount")
 def test_a_cache_lives_within_changing_limits(
-    lives: Lives, ascend_evidence: Evidence, aspect: Aspect
+    lives: Lives, ascend_evidence: Evidence, question: Question
 ) -> None:
-    _judge(lives, aging, ascend_evidence, aspect)
+    _judge(lives, aging, ascend_evidence, question)
 
 
-def _judge(lives: Lives, story: Callable[[Life], None], evidence: Evidence, aspect: Aspect) -> None:
+def _judge(
+    lives: Lives, story: Callable[[Life], None], evidence: Evidence, question: Question
+) -> None:
     life = lives.life(story, evidence)
-    if aspect is Aspect.UPGRADE:
+    if question is Question.UPGRADE:
         needs(life.cache.toolchain, Capability.VERSION_STAMP)
-    evidence.ran(life.witness(aspect))
-    message = life.message(aspect)
-    if message:
-        pytest.fail(message)
-    if aspect in life.undecided:
-        raise NotDecidable(life.undecided[aspect])
-    if aspect not in life.judged:
-        raise NotDecidable(f"the cache never came to where its {aspect.case} can be seen")
+    life.findings.answer(question, evidence, life.cache.witness)

@@ -10,7 +10,9 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -88,17 +90,16 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
     shelf = _many(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment(4, 50))
     gone = {name for name in NAMES if not all(shelf.there(name))}
-    aging = shelf.expected(run, CacheLimits(4, 50))
-    wrong = {
-        "left": sorted(aging.must_go - gone),
-        "gone": sorted(gone & aging.must_stay),
-        "torn": sorted(name for name in NAMES if len(set(shelf.there(name))) > 1),
-    }
-    assert not any(wrong.values()), {
-        what: f"{len(names)}, from {names[0]} to {names[-1]}"
+    torn = {name for name in NAMES if len(set(shelf.there(name))) > 1}
+    due = shelf.expected(run, CacheLimits(4, 50))
+    wrong = {"left": due.must_go - gone, "gone": gone & due.must_stay}
+    detail = ", ".join(
+        f"{len(names)} {what}, from {min(names)} to {max(names)}"
         for what, names in wrong.items()
         if names
-    }
+    )
+    subject = shelf.limiting(run)
+    require_none(aging_facts(due, gone, torn, detail, subject=subject), cache.evidence)
 
 
 @rule("robust/heals-damaged-entry")

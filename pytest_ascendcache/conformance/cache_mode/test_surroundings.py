@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, rest
 from pytest_ascendcache.conformance.kit.surroundings import (
     DIRECTORIES,
@@ -21,8 +22,8 @@ from pytest_ascendcache.conformance.kit.surroundings import (
     Surroundings,
     together_with,
 )
-from pytest_ascendcache.conformance.kit.table import differs
 from pytest_ascendcache.conformance.kit.together import Together
+from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
     COMPILED,
@@ -34,7 +35,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     Outcome,
     rule,
 )
-from pytest_ascendcache.contract import CacheMode, Capability
+from pytest_ascendcache.contract import Aging, CacheMode, Capability
 from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Run
@@ -136,11 +137,15 @@ class Story:
         for path in cache.layout.soc(cache.options.soc).iterdir():
             rest(path, 0)
         shelf = Shelf(cache).lay("abc", 12 * MEGABYTE // 10, 9, 8, 7)
-        self._compile((add,), ENABLE, environment(3, 50))
-        gone = shelf.gone()
-        observed = f"of idle entries {gone or 'none'} gone"
+        run = self._compile((add,), ENABLE, environment(3, 50))
+        observed = f"of idle entries {shelf.gone() or 'none'} gone"
         difference = differs(observed, "ab (1200 KB each, 3 MB, 50 %)")
-        assert gone == "ab", f"{self._around.name}, aging\n{difference}"
+        due, detail = (
+            Aging(frozenset("ab"), frozenset("c")),
+            f"{self._around.name}, aging\n{difference}",
+        )
+        facts = aging_facts(due, shelf.gone(), "", detail, subject=shelf.limiting(run))
+        require_none(facts, cache.evidence)
         shelf.entry("c").object_path.unlink()
         shelf.entry("c").metadata_path.unlink()
         cache.marks = marks

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.conformance.kit.judge import aging_facts, ruling
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_path, ini_values
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
@@ -26,6 +27,7 @@ from pytest_ascendcache.conformance.kit.texts import (
     taken,
     texts,
 )
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -42,6 +44,7 @@ from pytest_ascendcache.contract import (
     possible_limits,
 )
 from pytest_ascendcache.contract.aging import MEGABYTE
+from pytest_ascendcache.contract.facts import outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -147,7 +150,9 @@ def _judge_list(
         path.write_bytes(text.encode())
         return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
-    run = taken(spelling.write(lines[::-1] if list_first else lines).decode(), attempt)
+    run = taken(
+        spelling.write(lines[::-1] if list_first else lines).decode(), attempt, cache.evidence
+    )
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {
         len(operators): ": as if everything were listed",
@@ -157,11 +162,14 @@ def _judge_list(
         under = is_under_debug(options, each.type, each.name, cache.edition)
         ways = {True: (COMPILED,), False: (REUSED,), None: (COMPILED, REUSED)}[under]
         expected = [Outcome(way, KEPT) for way in ways]
-        assert run[each] in expected, (
+        detail = (
             f"{each.name}, a {each.type}, is {'' if config.lists(each.type, each.name) else 'not '}"
             f"listed in {shown(path.read_bytes())}: {run[each]}, not "
             f"{' or '.join(map(str, expected))}{reading}"
         )
+        if run[each] not in expected:
+            fact = outcome_fact(run[each], expected, subject=ruling(options), detail=detail)
+            require_none([fact], cache.evidence)
 
 
 def _limits(
@@ -237,21 +245,23 @@ def test_limits_are_what_file_and_variables_say(
         path.write_bytes(ini_text.encode())
         return cache.attempt(add, mode=ENABLE, environment=variables)
 
-    run = taken(text, attempt)
+    run = taken(text, attempt, cache.evidence)
     expected = expected_limits(ini or None, variables)
     aging, gone = shelf.expected(run, expected), shelf.gone()
     possible = possible_limits(ini or None, variables)
     if any(shelf.expected(run, each).allows(gone) for each in possible):
         return
+    subject = shelf.limiting(run)
     path.unlink(missing_ok=True)
     if made.exists() and not any(key.encode() in made.read_bytes() for key in cache.edition.ini):
         # The toolchain's own file sets no limits. Without it a toolchain may empty the cache.
         path.write_bytes(made.read_bytes())
     shelf = Shelf(cache).lay(*_IDLE)
     cache.compile(add, mode=ENABLE, environment=variables)
-    raise AssertionError(
+    detail = (
         f"op_cache.ini {text.encode()!r}, {variables}: {gone or 'none'} gone, "
         f"not {''.join(sorted(aging.must_go)) or 'none'} ({expected.megabytes} MB, "
         f"{expected.ratio} %): "
         f"{'as without op_cache.ini' if shelf.gone() == gone else 'as by limits of its own'}"
     )
+    require_none(aging_facts(aging, gone, "", detail, subject=subject), cache.evidence)

@@ -29,6 +29,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     tables_of,
     wrong_numbers,
 )
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -41,7 +42,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 )
 from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile, SelectMode
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -50,7 +51,7 @@ PRECISION_FOR_ALL = SelectMode.HIGH_PRECISION_FOR_ALL
 PERFORMANCE_FOR_ALL = SelectMode.HIGH_PERFORMANCE_FOR_ALL
 
 Options = dict[str, Any]
-Numbers = Callable[[Run], list[str]]
+Numbers = Callable[[Run], None]
 
 
 def select(mode: SelectMode, *types: str) -> Options:
@@ -70,10 +71,18 @@ def tables(toolchain: Toolchain) -> ImplModeTables:
 
 
 @pytest.fixture
-def numbers(toolchain: Toolchain, tables: ImplModeTables) -> Numbers:
-    """Lists the operators of a run whose numbers show the wrong mode."""
+def judge_numbers(
+    toolchain: Toolchain, tables: ImplModeTables, ascend_evidence: Evidence
+) -> Numbers:
+    """Breaks the check if the numbers of a run's kernels show the wrong mode."""
     needs(toolchain, Capability.RUN_KERNELS)
-    return lambda run: wrong_numbers(toolchain, run, tables, run.operators)
+
+    def judge(run: Run) -> None:
+        number = len(ascend_evidence.steps)
+        wrong = wrong_numbers(toolchain, run, tables, run.operators, number)
+        require_none(wrong, ascend_evidence)
+
+    return judge
 
 
 def switch(
@@ -120,18 +129,18 @@ def test_the_default_is_not_high_precision(cache: CacheUnderTest, tables: ImplMo
 
 @rule("impl-mode/default-is-performance")
 def test_default_kernels_compute_like_high_performance(
-    cache: CacheUnderTest, numbers: Numbers
+    cache: CacheUnderTest, judge_numbers: Numbers
 ) -> None:
-    assert numbers(cache.compile(*PROBES)) == []
+    judge_numbers(cache.compile(*PROBES))
 
 
 @rule("impl-mode/list-limits")
 @pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
 def test_a_plain_mode_gives_what_its_table_says(
-    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+    cache: CacheUnderTest, judge_numbers: Numbers, mode: SelectMode
 ) -> None:
     """Its table may give some operators the other mode."""
-    assert numbers(cache.compile(*PROBES, **select(mode))) == []
+    judge_numbers(cache.compile(*PROBES, **select(mode)))
 
 
 @rule("impl-mode/list-limits")
@@ -153,9 +162,9 @@ def test_operators_outside_the_table_are_left_alone(
 @rule("impl-mode/for-all")
 @pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
 def test_a_for_all_mode_gives_what_its_table_says(
-    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+    cache: CacheUnderTest, judge_numbers: Numbers, mode: SelectMode
 ) -> None:
-    assert numbers(cache.compile(*PROBES, **select(mode))) == []
+    judge_numbers(cache.compile(*PROBES, **select(mode)))
 
 
 @rule("impl-mode/for-all")
@@ -239,19 +248,19 @@ def test_a_type_that_begins_like_a_listed_one_is_not_listed(
 @rule("impl-mode/type-list")
 @pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
 def test_listed_types_get_the_mode(
-    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+    cache: CacheUnderTest, judge_numbers: Numbers, mode: SelectMode
 ) -> None:
     """This includes types with the other mode in the table: a list may add types."""
-    assert numbers(cache.compile(EXP, SQRT, TANH, **select(mode, "Exp", "Tanh"))) == []
+    judge_numbers(cache.compile(EXP, SQRT, TANH, **select(mode, "Exp", "Tanh")))
 
 
 @rule("impl-mode/precision-file")
 @pytest.mark.parametrize("exp", _BOTH)
 def test_each_line_sets_the_mode_of_its_operator(
-    cache: CacheUnderTest, numbers: Numbers, exp: str
+    cache: CacheUnderTest, judge_numbers: Numbers, exp: str
 ) -> None:
     others = dict.fromkeys(("Sqrt", "Tanh"), _BOTH[exp == HIGH_PRECISION])
-    assert numbers(cache.compile(EXP, SQRT, TANH, **by_file({"Exp": exp, **others}))) == []
+    judge_numbers(cache.compile(EXP, SQRT, TANH, **by_file({"Exp": exp, **others})))
 
 
 @rule("impl-mode/precision-file")
@@ -261,23 +270,23 @@ def test_each_line_sets_the_mode_of_its_operator(
     ids=["select", "for_all", "type-list"],
 )
 def test_the_file_wins_over_the_other_options(
-    cache: CacheUnderTest, tables: ImplModeTables, numbers: Numbers, beside: Options
+    cache: CacheUnderTest, tables: ImplModeTables, judge_numbers: Numbers, beside: Options
 ) -> None:
     file = by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PERFORMANCE})
     run = switch(cache, tables, file, {**beside, **file}, (EXP, SQRT, TANH))
     assert {run[each] for each in run.operators} == {HIT}
-    assert numbers(run) == []
+    judge_numbers(run)
 
 
 @rule("impl-mode/precision-file")
 def test_a_name_goes_before_a_type(
-    cache: CacheUnderTest, tables: ImplModeTables, numbers: Numbers
+    cache: CacheUnderTest, tables: ImplModeTables, judge_numbers: Numbers
 ) -> None:
     named = EXP.named("impl_exp_named")
     before = by_file({"Exp": HIGH_PERFORMANCE})
     after = by_file({"Exp": HIGH_PERFORMANCE}, {named.name: HIGH_PRECISION})
     run = switch(cache, tables, before, after, (EXP, named))
-    assert numbers(run) == []
+    judge_numbers(run)
 
 
 @rule("impl-mode/user-copy")
@@ -297,7 +306,7 @@ def test_changing_one_line_changes_that_operator_alone(
     cache: CacheUnderTest,
     tables: ImplModeTables,
     toolchain: Toolchain,
-    numbers: Numbers,
+    judge_numbers: Numbers,
     mode: SelectMode,
     changed: OperatorSpec,
 ) -> None:
@@ -307,7 +316,7 @@ def test_changing_one_line_changes_that_operator_alone(
     run = switch(cache, tables, {"precision_file": copy}, edited, (EXP, SQRT, TANH, MUL))
     compiled = [each for each in run.operators if run[each].delivered is COMPILED]
     assert compiled == [changed]
-    assert numbers(run) == []
+    judge_numbers(run)
 
 
 @rule("impl-mode/unsupported")
@@ -398,7 +407,7 @@ def test_switching_by_precision_file_recompiles_what_changes_its_mode(
     ids=["for_all", "precision-file"],
 )
 def test_served_kernels_compute_as_their_mode_promises(
-    cache: CacheUnderTest, numbers: Numbers, one: Options, other: Options
+    cache: CacheUnderTest, judge_numbers: Numbers, one: Options, other: Options
 ) -> None:
     """One cache holds entries of both modes, which are reused in turn."""
     for options in (one, other):
@@ -406,7 +415,7 @@ def test_served_kernels_compute_as_their_mode_promises(
     for options in (one, other, one):
         run = cache.compile(EXP, TANH, mode=ENABLE, **options)
         assert {run[EXP], run[TANH]} == {HIT}
-        assert numbers(run) == []
+        judge_numbers(run)
 
 
 @rule("impl-mode/accuracy")

@@ -25,6 +25,7 @@ from pytest_ascendcache.conformance.kit.texts import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import PrecisionFile, SelectMode
+from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind
 from pytest_ascendcache.contract.impl_mode import ModeTable
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
@@ -129,7 +130,7 @@ def test_a_precision_file_means_its_lines_however_it_is_written(
     def attempt(text: str) -> Run:
         return cache.attempt(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(text))
 
-    run = taken(content, attempt)
+    run = taken(content, attempt, cache.evidence)
 
     def is_as_said(each: OperatorSpec, text: str) -> bool:
         mode = ModeTable.read(text).mode(each)
@@ -139,9 +140,13 @@ def test_a_precision_file_means_its_lines_however_it_is_written(
     marked = content.startswith("\ufeff") and all(is_as_said(each, other) for each in OPERATORS)
     reading = ": as if the byte order mark were a part of the first line" if marked else ""
     for each in OPERATORS:
-        assert is_as_said(each, content), (
+        detail = (
             f"{each.name}, a {each.type}, is not of {ModeTable.read(content).mode(each)} as "
             f"{shown(content)} says{reading}"
+        )
+        subject = Subject(SubjectKind.OPTION, "--op_precision_mode")
+        assert is_as_said(each, content), cache.evidence.found(
+            Delivery.ANOTHER, detail, subject=subject
         )
 
 
@@ -193,9 +198,12 @@ def test_a_type_list_means_its_types(
             PLAIN_MODES, key=lambda one: sum(others[op] != fresh(op, one.value) for op in OPERATORS)
         )
     delivered = _delivered(cache, mode, listed)
+    subject = Subject(SubjectKind.OPTION, "--optypelist_for_implmode", ",".join(listed))
     for each in OPERATORS:
+        due, detail = others[each], f"{each.type} is not in {listed}"
         if each.type in listed:
-            is_of_mode = delivered[each] == fresh(each, mode.value)
-            assert is_of_mode, f"{each.type} is in {listed} and is not of the mode"
-        else:
-            assert delivered[each] == others[each], f"{each.type} is not in {listed}"
+            due = fresh(each, mode.value)
+            detail = f"{each.type} is in {listed} and is not of the mode"
+        assert delivered[each] == due, cache.evidence.found(
+            Delivery.ANOTHER, detail, subject=subject
+        )

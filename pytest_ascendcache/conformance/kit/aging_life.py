@@ -12,8 +12,10 @@ from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
-from pytest_ascendcache.conformance.kit.life import AgingShelf, Aspect, Life, named
+from pytest_ascendcache.conformance.kit.findings import Question
+from pytest_ascendcache.conformance.kit.life import AgingShelf, Life
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS
+from pytest_ascendcache.conformance.kit.own_entries import named
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     HUNDREDS,
@@ -29,6 +31,7 @@ from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
+from pytest_ascendcache.contract.facts import Aged, Place
 
 FIRST, SECOND, THIRD, FOURTH = named((pair[0] for pair in NEIGHBOURS[:4]), "aging_")
 
@@ -47,29 +50,31 @@ _SECTION = "[op_compiler_cache]"
 
 def aging(life: Life) -> None:
     """Limits from every source, incomplete and bad ones, and -1."""
-    life.learn_kernels(FIRST, SECOND, THIRD, FOURTH)
+    life.kernels.learn(FIRST, SECOND, THIRD, FOURTH)
     life.run("enable on nothing", (FIRST, SECOND), ENABLE)
     limits = _Limits(life)
     limits.judge_created_file()
-    life.add_user_directories()
+    life.between.add_user_directories()
     busy = 400 * KILOBYTE
-    limits.run("by the environment", Aspect.AGING, (8, 50), shelf=limits.mixed(), busy_orphans=busy)
+    limits.run(
+        "by the environment", Question.AGING, (8, 50), shelf=limits.mixed(), busy_orphans=busy
+    )
     large = limits.large()
     large.on_the_mount()
-    limits.run("by default", Aspect.SOURCES, (None, 80), shelf=large, renews=True)
+    limits.run("by default", Question.SOURCES, (None, 80), shelf=large, renews=True)
     if life.cache.edition.ini:
         # 4101 MB are 5 MB to a toolchain that counts bytes in 32 bits.
-        limits.run("by half a file", Aspect.HALVES, (4101, 20), ini=ini_values(8))
+        limits.run("by half a file", Question.HALVES, (4101, 20), ini=ini_values(8))
         limits.run(
             "by half a file beside both",
-            Aspect.HALVES,
+            Question.HALVES,
             (8, 20),
             ini=ini_values(None, 80),
             idle_orphans=800 * KILOBYTE,
         )
         limits.run(
             "by the file",
-            Aspect.SOURCES,
+            Question.SOURCES,
             (500, 20),
             ini=ini_values(1, 80),
             shelf=limits.in_use(),
@@ -80,17 +85,17 @@ def aging(life: Life) -> None:
         limits.judge_idle_orphans()
         large = limits.large()
         off = ini_values(-1, 50)
-        limits.run("at -1", Aspect.OFF, (8, 20), ini=off, shelf=large, renews=False)
+        limits.run("at -1", Question.OFF, (8, 20), ini=off, shelf=large, renews=False)
         # Entries that were there at -1 age like any others.
         large = limits.large() if large.gone() else large
         large.rest()
         bad = ("max_op_cache_size", "-2")
-        limits.run("by a bad size", Aspect.BAD, ini=ini_values("-2", 20), shelf=large, bad=bad)
+        limits.run("by a bad size", Question.BAD, ini=ini_values("-2", 20), shelf=large, bad=bad)
         bad = ("max_op_cache_size", "1.5")
-        limits.run("by a bad ratio", Aspect.BAD, ("1.5", 80), ini=ini_values(8, 0), bad=bad)
+        limits.run("by a bad ratio", Question.BAD, ("1.5", 80), ini=ini_values(8, 0), bad=bad)
     bad = ("cache_size_ratio", "abc")
     shelf = limits.hundreds()
-    limits.run("by a ratio that is none", Aspect.BAD, (8, "abc"), shelf=shelf, bad=bad)
+    limits.run("by a ratio that is none", Question.BAD, (8, "abc"), shelf=shelf, bad=bad)
 
 
 class _Limits:
@@ -98,6 +103,7 @@ class _Limits:
 
     def __init__(self, life: Life) -> None:
         self._life = life
+        self._findings = life.findings
         self._cache = life.cache
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
@@ -114,12 +120,14 @@ class _Limits:
         """Judge whether the first run created ``op_cache.ini`` where the document says."""
         if not self._cache.edition.ini:
             return
-        life, path = self._life, self._cache.root / "op_cache.ini"
-        life.judged.add(Aspect.CREATED)
+        path = self._cache.root / "op_cache.ini"
+        self._findings.asked.add(Question.CREATED)
         if not path.is_file():
-            life.note(Aspect.CREATED, "there is no op_cache.ini in the directory of the option")
+            detail = "there is no op_cache.ini in the directory of the option"
+            self._findings.deviates(Question.CREATED, Place.MISPLACED, detail)
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
-            life.note(Aspect.CREATED, "op_cache.ini lacks its section")
+            detail = "op_cache.ini lacks its section"
+            self._findings.claims(Question.CREATED, "no section", detail)
 
     def large(self) -> Shelf:
         """Six entries of 100 MB, idle for hours: more than the default limit."""
@@ -160,7 +168,7 @@ class _Limits:
     def run(
         self,
         what: str,
-        aspect: Aspect,
+        question: Question,
         variables: tuple[object, object] = (None, None),
         *,
         ini: Mapping[str, str] | None = None,
@@ -185,8 +193,8 @@ class _Limits:
         files = self._lay_orphans(idle_orphans or busy_orphans, is_idle=bool(idle_orphans))
         resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
-        life.age(-60.0, only=(FIRST, SECOND, THIRD))
-        entry, before = life.entry(FIRST) if renews is not None else None, (0, 0)
+        life.between.age(-60.0, only=(FIRST, SECOND, THIRD))
+        entry, before = life.entries.valid(FIRST) if renews is not None else None, (0, 0)
         if entry is not None:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(entry, _RECENTLY if renews else -HOUR)
@@ -201,7 +209,7 @@ class _Limits:
             aging=AgingShelf(
                 shelf,
                 expected_limits(ini, limits),
-                aspect,
+                question,
                 orphans=sum(path.stat().st_size for each in files.values() for path in each),
                 orphans_may_go=bool(idle_orphans),
                 bad=bad,
@@ -214,14 +222,15 @@ class _Limits:
         if busy_orphans:
             if life.succeeded:
                 gone = [kind for kind, each in files.items() if not all(map(Path.exists, each))]
-                self._judge_orphans("in use, and gone", gone)
+                self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
             _remove(files)
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
-        life.judged.add(Aspect.CHIPS)
+        self._findings.asked.add(Question.CHIPS)
         for chip, other in zip(self._chips, elsewhere, strict=True):
             if other.gone():
-                life.note(Aspect.CHIPS, f"entries of {chip} are gone: {other.gone()}")
+                detail = f"entries of {chip} are gone: {other.gone()}"
+                self._findings.deviates(Question.CHIPS, Aged.TOO_MANY, detail)
 
     def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:
         """Lay an orphan of each kind, if they have a size. Returns the files of each kind."""
@@ -243,13 +252,14 @@ class _Limits:
         """
         left = [kind for kind, files in self._idle.items() if any(map(Path.exists, files))]
         if self._over_the_limit == _RUNS:
-            self._judge_orphans("idle, and there after two runs over the limit", left)
+            what = "idle, and there after two runs over the limit"
+            self._judge_orphans(Aged.TOO_FEW, what, left)
         _remove(self._idle)
 
-    def _judge_orphans(self, what: str, kinds: Collection[str]) -> None:
-        self._life.judged.add(Aspect.ORPHANS)
+    def _judge_orphans(self, observed: Aged, what: str, kinds: Collection[str]) -> None:
+        self._findings.asked.add(Question.ORPHANS)
         if kinds:
-            self._life.note(Aspect.ORPHANS, f"{what}: {', '.join(kinds)}")
+            self._findings.deviates(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
 
     def _judge_scan(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
         """Judge whether the scan left the access times of idle entries alone.
@@ -258,23 +268,26 @@ class _Limits:
         """
         if not before:
             return
-        self._life.judged.add(Aspect.MOUNT)
+        self._findings.asked.add(Question.MOUNT)
         after = shelf.resting()
         renewed = [path.name for path, when in after.items() if before[path] != when]
         if renewed:
             some = f"{renewed[0]} and {len(renewed) - 1} more" if renewed[1:] else renewed[0]
-            self._life.note(Aspect.MOUNT, f"the scan renewed what it judges: {some}")
+            detail = f"the scan renewed what it judges: {some}"
+            self._findings.claims(Question.MOUNT, "renewed by the scan", detail)
 
     def _judge_renewal(
         self, renews: bool, before: tuple[int, int], after: tuple[int, int], started: int
     ) -> None:
         strict = probe_file_system(self._cache.sandbox).access_times is AccessTimes.STRICT
-        aspect = Aspect.RENEWS if renews else Aspect.OFF
-        self._life.judged.add(aspect)
+        question = Question.RENEWS if renews else Question.OFF
+        self._findings.asked.add(question)
         if renews and max(after) < started:
-            self._life.note(aspect, "the reuse did not renew the access time")
+            self._findings.claims(
+                question, "not renewed", "the reuse did not renew the access time"
+            )
         elif not renews and not strict and after != before:
-            self._life.note(aspect, "the reuse renewed the access time")
+            self._findings.claims(question, "renewed", "the reuse renewed the access time")
 
     def _write(self, ini: Mapping[str, str], spelling: Spelling) -> None:
         """Append values to the files that the toolchain created; no values restore them."""

@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -22,32 +22,22 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.combinations import Before, Cell, Limits, Plan, minimise
 from pytest_ascendcache.combinations.cell import options_of
 from pytest_ascendcache.conformance.kit.implementations import tables_of, wrong_numbers
+from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
-from pytest_ascendcache.conformance.kit.table import (
-    HEALED,
-    allowed_outcomes,
-    alternatives,
-    differs,
-    healing_outcomes,
-    lists_everything,
-)
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import (
     Capability,
     CompileOptions,
-    EntryState,
     Fate,
     ImplModeTables,
     Outcome,
     PrecisionFile,
     SelectMode,
-    bystander_fates,
     expected_limits,
-    is_overridden,
-    is_under_debug,
 )
+from pytest_ascendcache.contract.facts import Delivery, Fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
@@ -58,27 +48,31 @@ from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainEr
 BYSTANDER = operator_of("Add", (4, 8), (4, 8), name="bystander")
 _IDLE, _HOURS, _SIZE = "abcd", (4.0, 3.0, 2.0, 1.0), 1600 * KILOBYTE
 
-_STATES = {
-    Before.NONE: EntryState.NONE,
-    Before.VALID: EntryState.VALID,
-    Before.DAMAGED: EntryState.DAMAGED,
-    Before.HALF_OBJECT: EntryState.DAMAGED,
-    Before.HALF_METADATA: EntryState.DAMAGED,
+_KNOWN = {
+    Before.NONE: Known.NONE,
+    Before.VALID: Known.VALID,
+    Before.DAMAGED: Known.DAMAGED,
+    Before.HALF_OBJECT: Known.DAMAGED,
+    Before.HALF_METADATA: Known.DAMAGED,
+    Before.STALE: Known.OUTDATED,
 }
+_STORED = (Known.VALID, Known.DAMAGED)
 
 
 @dataclass(frozen=True)
 class Observed:
     """One run of a batch of cells, with everything that is needed to judge it.
 
-    ``stale_sha256`` and ``environment`` belong to a stale entry: the digest of its kernel, and the
-    variables under which it is stale. ``other`` are the options that another mode's entry was
-    compiled with. ``failure`` says how the run failed although it succeeds without a cache.
+    ``number`` is that of the run within the check. ``stale_sha256`` and ``environment`` belong to
+    a stale entry: the digest of its kernel, and the variables under which it is stale. ``other``
+    are the options that another mode's entry was compiled with. ``failure`` says how the run
+    failed although it succeeds without a cache.
     """
 
     cells: tuple[Cell, ...]
     cache: CacheUnderTest
     run: Run
+    number: int
     shelf: Shelf | None
     tables: ImplModeTables | None
     stale_sha256: str
@@ -91,10 +85,20 @@ class Observed:
         """The options of the run."""
         return self.run.result.request.options
 
-    @property
-    def lists_everything(self) -> bool:
-        """Whether ``op_debug_list`` lists every operator of the run."""
-        return lists_everything(self.options, (cell.operator for cell in self.cells))
+    @cached_property
+    def judge(self) -> Judge:
+        """The judge of this run."""
+        operators = tuple(cell.operator for cell in self.cells)
+        return Judge(self.options, self.cache.edition, operators, self.number)
+
+    def known(self, cell: Cell) -> Known:
+        """What is known of the entry of a cell before the run."""
+        if cell.before is not Before.OTHER_MODE:
+            return _KNOWN[cell.before]
+        assert self.tables is not None
+        other = self.options.but(**self.other[cell.operator])
+        same = self.tables.same_kernel(self.options, other, cell.operator)
+        return {True: Known.ALIKE, False: Known.NONE, None: Known.UNCLEAR}[same]
 
 
 def observe(
@@ -126,8 +130,11 @@ def observe(
         environment={**cells[0].environment, **(environment or {})},
         **{**chosen, "debug_level": options.debug_level, "debug_config": options.debug_config},
     )
+    number = len(cache.evidence.steps)
     failure = cache.failed_for_the_cache(run, environment)
-    return Observed(cells, cache, run, shelf, tables, stale_sha256, environment, other, failure)
+    return Observed(
+        cells, cache, run, number, shelf, tables, stale_sha256, environment, other, failure
+    )
 
 
 def _fields(options: CompileOptions) -> dict[str, Any]:
@@ -161,7 +168,7 @@ def _prepare(
     chosen: dict[str, Any],
     other: dict[OperatorSpec, dict[str, Any]],
 ) -> None:
-    own = [cell for cell in cells if cell.before in _STATES and cell.before is not Before.NONE]
+    own = [cell for cell in cells if _KNOWN.get(cell.before) in _STORED]
     cache.warm(BYSTANDER, soc=chosen["soc"])
     if own:
         cache.warm(*(cell.operator for cell in own), **chosen)
@@ -208,121 +215,55 @@ def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
     return shelf
 
 
-def outcome_problems(observed: Observed, cell: Cell) -> list[str]:
+def outcome_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """How the outcome of a cell, and the fate of the other entries, differ from the table."""
+    judge, operator, known = observed.judge, cell.operator, observed.known(cell)
     if observed.failure:
-        return [observed.failure]
-    outcome, allowed = observed.run[cell.operator], _allowed(observed, cell)
-    problems = []
-    if outcome not in allowed:
-        problems.append(differs(outcome, alternatives(allowed)))
-    problems += _wrong_fates(observed, cell)
+        return judge.ending(observed.run, observed.failure)
+    facts = judge.outcome(operator, observed.run[operator], known)
+    facts += judge.other(_fate(observed, BYSTANDER, soc=observed.options.soc), Known.VALID, "")
+    if cell.before is Before.OTHER_MODE and known is Known.NONE:
+        other = _fate(observed, operator, **observed.other[operator])
+        facts += judge.other(other, Known.VALID, f"{operator} of the other mode")
     if observed.shelf is not None:
-        problems += _wrong_aging(observed, observed.shelf, cell)
-    return problems
+        facts += _aging_facts(observed, observed.shelf, cell)
+    return facts
 
 
-def _allowed(observed: Observed, cell: Cell) -> frozenset[Outcome]:
-    options, operator, edition = observed.options, cell.operator, observed.cache.edition
-
-    def table(state: EntryState) -> frozenset[Outcome]:
-        return allowed_outcomes(options, operator, edition, state)
-
-    if cell.before is Before.STALE:
-        # The document allows the old kernel (a known limitation), or a toolchain that notices.
-        refreshed = {Outcome(D.COMPILED, Fate.REWRITTEN), Outcome(D.COMPILED, Fate.STORED)}
-        valid = table(EntryState.VALID)
-        return valid | refreshed if Outcome(D.REUSED, Fate.KEPT) in valid else valid
-    if cell.before is not Before.OTHER_MODE:
-        return table(_STATES[cell.before])
-    none, valid = table(EntryState.NONE), table(EntryState.VALID)
-    same = _same_kernel(observed, operator)
-    if same is False:
-        return none
-    debug = is_under_debug(options, operator.type, operator.name, edition)
-    if same is None or debug is not False:
-        return none | valid
-    # A run that neither reuses nor stores does not show whose the entry is.
-    return valid | (none & {Outcome(D.COMPILED, Fate.ABSENT)})
+def _fate(observed: Observed, operator: OperatorSpec, **options: Any) -> Fate:
+    return observed.cache.fate(observed.run, operator, **options)
 
 
-def _same_kernel(observed: Observed, operator: OperatorSpec) -> bool | None:
-    other = observed.options.but(**observed.other[operator])
-    assert observed.tables is not None
-    return observed.tables.same_kernel(observed.options, other, operator)
-
-
-def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
-    """What went wrong with entries nobody asked for: the bystander's, and another mode's."""
-    allowed = set(bystander_fates(observed.options, observed.cache.edition))
-    if observed.lists_everything:
-        allowed.add(Fate.KEPT)
-    operator, run = cell.operator, observed.run
-    bystander = observed.cache.fate(run, BYSTANDER, soc=observed.options.soc)
-    fates = {"the entry of another operator": bystander}
-    if cell.before is Before.OTHER_MODE and _same_kernel(observed, operator) is False:
-        other = observed.other[operator]
-        fates["the other mode's entry"] = observed.cache.fate(run, operator, **other)
-    expected = alternatives(fate.value for fate in allowed)
-    return [
-        differs(f"{what} {fate.value}", f"{what} {expected}")
-        for what, fate in fates.items()
-        if fate not in allowed
-    ]
-
-
-def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
+def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell) -> list[Fact]:
     edition = observed.cache.edition
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
-    aging = shelf.expected(observed.run, limits)
-    options = observed.options
-    gone, torn = set(shelf.gone()), shelf.torn()
-    purged = bystander_fates(options, edition) == {Fate.REMOVED}
-    overridden = is_overridden(options, edition)
-    closed = options.effective_mode.value == "disable" or overridden is True
-    if overridden is None and not closed:
-        return []  # the document does not say whether the cache is used
-    if purged:
-        fine, expected = gone == set(_IDLE), "all (purged)"
-    elif closed:
-        fine, expected = not gone, "none (the cache is not used)"
-    else:
-        fine, expected = aging.allows(gone), "".join(sorted(aging.must_go)) or "none"
-    if observed.lists_everything:
-        fine = fine or not gone or aging.allows(gone)
-    if torn:
-        return [f"half of an aged entry was left behind: {torn}"]
-    if fine:
-        return []
-    return [
-        differs(
-            f"of idle entries {''.join(sorted(gone)) or 'none'} gone",
-            f"{expected} ({limits.megabytes} MB, {limits.ratio} %)",
-        )
-    ]
+    judge = replace(observed.judge, subject=shelf.limiting(observed.run))
+    due = shelf.expected(observed.run, limits)
+    return judge.aging(due, _IDLE, shelf.gone(), shelf.torn(), limits)
 
 
-def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
+def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """How the delivered kernel differs from that of a fresh compile with the same options."""
     _needs_kernels(observed)
-    operator = cell.operator
+    operator, stale = cell.operator, observed.stale_sha256
     delivered = observed.run.unmarked_sha256(operator)
-    if observed.stale_sha256 and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
-        is_stale = delivered == observed.stale_sha256
-        return [] if is_stale else ["the served kernel is not the entry's"]
-    unlike = observed.cache.unlike_fresh(observed.run, observed.environment)
-    if operator in unlike:
-        return [f"not the kernel of a fresh compile: {unlike[operator]}"]
+    if stale and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
+        if delivered == stale:
+            return []
+        return [observed.judge.kernel(operator, detail="the served kernel is not the entry's")]
+    if operator in observed.cache.unlike_fresh(observed.run, observed.environment):
+        whose = Delivery.STALE if delivered == stale else Delivery.ANOTHER
+        return [observed.judge.kernel(operator, whose)]
     return []
 
 
-def number_problems(observed: Observed, cell: Cell) -> list[str]:
+def number_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """How the numbers of the delivered kernel break the promise of its implementation mode."""
     _needs_kernels(observed)
     toolchain = observed.cache.toolchain
     if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
         return []
-    return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator])
+    return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator], observed.number)
 
 
 def _needs_kernels(observed: Observed) -> None:
@@ -330,17 +271,15 @@ def _needs_kernels(observed: Observed) -> None:
         raise NotDecidable(f"no kernel was delivered: {observed.failure}")
 
 
-def healing_problems(observed: Observed, cell: Cell) -> list[str]:
-    """The problem of a damaged entry that a run with its operator should have replaced."""
+def healing_facts(observed: Observed, cell: Cell) -> list[Fact]:
+    """A damaged entry that a run with its operator should have replaced."""
     if observed.failure:
-        return [observed.failure]
-    healing = healing_outcomes(observed.options, cell.operator, observed.cache.edition)
-    outcome = observed.run[cell.operator]
-    return [differs(outcome, HEALED)] if healing and outcome not in healing else []
+        return observed.judge.ending(observed.run, observed.failure)
+    return observed.judge.healing(cell.operator, observed.run[cell.operator])
 
 
-Problems = Callable[[Observed, Cell], list[str]]
-"""Judges one cell of a run: the problems, empty for none."""
+Facts = Callable[[Observed, Cell], list[Fact]]
+"""Judges one cell of a run: the facts, empty if every promise holds."""
 
 _MINIMISED = 3
 """Failing combinations that one process minimises: each costs some compiles."""
@@ -375,14 +314,14 @@ class CellRuns:
             return None
         return tables_of(self._toolchain)
 
-    def problems(self, cell: Cell, evidence: Evidence, problems: Problems) -> list[str]:
-        """The problems of a cell; ``evidence`` gets the steps of its run."""
+    def facts(self, cell: Cell, evidence: Evidence, facts_of: Facts) -> list[Fact]:
+        """The facts of a cell; ``evidence`` gets the steps of its run."""
         needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
         evidence.factors = dict(cell.levels)
         observed = self._observed(cell, evidence)
-        lines = problems(observed, cell)
-        self._keep = self._keep or bool(lines)
-        return lines
+        facts = facts_of(observed, cell)
+        self._keep = self._keep or bool(facts)
+        return facts
 
     def _observed(self, cell: Cell, evidence: Evidence) -> Observed:
         if self._last is not None and cell in self._last.cells:
@@ -398,12 +337,15 @@ class CellRuns:
         self._keep = False
         return self._last
 
-    def explain(self, cell: Cell, problems: Problems) -> list[str]:
-        """Describe the combination, and the smallest one with the same kind of problem."""
+    def explain(self, cell: Cell, facts_of: Facts, evidence: Evidence) -> list[str]:
+        """Describe the combination, and the smallest one that shows the same kind of fact, which
+        ``evidence`` gets too."""
         lines = [f"combination: {cell}", f"options:     {self._options()}"]
         if self._minimised < _MINIMISED:
             self._minimised += 1
-            lines.append(f"smallest:    {minimise(cell, lambda each: self._fails(each, problems))}")
+            smallest = minimise(cell, lambda each: self._fails(each, facts_of))
+            evidence.smallest = smallest.special
+            lines.append(f"smallest:    {smallest}")
         return lines
 
     def _options(self) -> str:
@@ -419,11 +361,11 @@ class CellRuns:
         sandbox = str(self._last.cache.sandbox)
         return shlex.join([*variables, *options]).replace(sandbox, "$SANDBOX")
 
-    def _fails(self, cell: Cell, problems: Problems) -> bool:
+    def _fails(self, cell: Cell, facts_of: Facts) -> bool:
         sandbox = self._caches.sandbox("smaller")
         try:
             cache = self._caches.cache(sandbox, Evidence())
-            return bool(problems(observe(cache, (cell,), self.tables), cell))
+            return bool(facts_of(observe(cache, (cell,), self.tables), cell))
         except (ToolchainError, NotDecidable, KernelRunError):
             return False
         finally:

@@ -16,6 +16,7 @@ from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
+from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers, Witness
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
@@ -134,24 +135,24 @@ class FamilyRuns:
         run = self._compiled([operator], options).get(operator)
         return "" if run is None else sha256(run.kernel(operator))
 
-    def explain(self, wrong: Sequence[OperatorSpec], served: Run) -> list[str]:
-        """Say, for the first few wrong operators, with which operator each is mixed up.
+    def facts(self, wrong: Sequence[OperatorSpec], served: Run) -> list[Fact]:
+        """Kernels that are not their operators' own; the first few name the operator with which
+        each is mixed up.
 
-        That operator is made as similar as possible while the two are still mixed up; the line
+        That operator is made as similar as possible while the two are still mixed up; the fact
         names the fields in which they differ.
         """
-        lines = []
+        facts = []
         for each in wrong[:_SHRUNK]:
             partner = self._partner(each, served)
             if partner is None:
-                lines.append(f"{each} is delivered a kernel that is not its own")
+                facts.append(another_kernel(each))
                 continue
             partner = self._shrunk(each, partner)
             fields = "; ".join(differences(partner, each))
-            lines.append(f"{each} is served the kernel of {partner}: they differ in {fields}")
-        if len(wrong) > _SHRUNK:
-            lines.append(f"and {len(wrong) - _SHRUNK} more operators")
-        return lines
+            detail = f"it is served the kernel of {partner}: they differ in {fields}"
+            facts.append(another_kernel(each, detail))
+        return facts + [another_kernel(each) for each in wrong[_SHRUNK:]]
 
     def _partner(self, operator: OperatorSpec, served: Run) -> OperatorSpec | None:
         """Another operator whose kernel is served for this one if it is compiled first."""
@@ -184,9 +185,16 @@ class FamilyRuns:
         return partner
 
 
+def another_kernel(
+    operator: OperatorSpec, detail: str = "it is delivered a kernel that is not its own"
+) -> Fact:
+    """That an operator is delivered another's kernel."""
+    return Fact.seen(Delivery.ANOTHER, detail, operator, witness=Witness.BYTES)
+
+
 def wrong_results(
     toolchain: Toolchain, tables: ImplModeTables, delivered: Mapping[OperatorSpec, Run]
-) -> list[str]:
+) -> list[Fact]:
     """The first few operators whose delivered kernel deviates from float64, on samples and edge
     values.
 
@@ -195,13 +203,14 @@ def wrong_results(
     """
     from pytest_ascendcache.operators.semantics import has_semantics
 
-    wrong: list[str] = []
+    wrong: list[Fact] = []
     for operator, run in delivered.items():
         if len(wrong) == _SHRUNK:
             break
         if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
             attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
-            wrong.append(f"{operator}{attributes}: {problem}")
+            about, witness = f"{operator}{attributes}", Witness.NUMBERS
+            wrong.append(Fact.seen(Numbers.WRONG, problem, about, witness=witness))
     return wrong
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.judge import implementing
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
+from pytest_ascendcache.contract.facts import Fact, Numbers, Witness
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
@@ -15,8 +17,6 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy.typing import NDArray
 
 PRECISE_ULP = 1.0
@@ -96,18 +96,29 @@ def accuracy(
 
 
 def wrong_numbers(
-    toolchain: Toolchain, run: Run, tables: ImplModeTables, operators: Iterable[OperatorSpec]
-) -> list[str]:
+    toolchain: Toolchain,
+    run: Run,
+    tables: ImplModeTables,
+    operators: Iterable[OperatorSpec],
+    number: int = 0,
+) -> list[Fact]:
     """Operators whose delivered kernel does not have the mode that the run's options select.
 
-    Operators with one implementation or without a selected mode are left out.
+    Operators with one implementation or without a selected mode are left out. ``number`` is that of
+    the run within the check.
     """
-    wrong = []
+    options, wrong = run.result.request.options, []
     for operator in operators:
-        mode = tables.mode(run.result.request.options, operator)
+        mode = tables.mode(options, operator)
         if not tables.has_two(operator) or mode not in (HIGH_PRECISION, HIGH_PERFORMANCE):
             continue
         worst = accuracy(toolchain, run, operator, mode).max_ulp
         if (worst <= PRECISE_ULP) is not (mode == HIGH_PRECISION) or worst > FAST_ULP:
-            wrong.append(f"{operator} is {worst:g} ulp off, and should be of {mode}")
+            detail = f"{worst:g} ulp off, and should be of {mode}"
+            subject, witness = implementing(options), Witness.NUMBERS
+            wrong.append(
+                Fact.seen(
+                    Numbers.WRONG, detail, operator, subject=subject, witness=witness, run=number
+                )
+            )
     return wrong

@@ -12,9 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
+from pytest_ascendcache.conformance.kit.between_runs import YEAR
+from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.life import YEAR, AgingShelf, Aspect, Life, named, renamed
+from pytest_ascendcache.conformance.kit.life import AgingShelf, Life
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
+from pytest_ascendcache.conformance.kit.own_entries import named, renamed
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
 from pytest_ascendcache.conformance.kit.surroundings import LONG
@@ -45,7 +48,7 @@ def modes(life: Life) -> None:
     """Every cache mode, with debug switches in between, on neighbours."""
     third = named((each for pair in NEIGHBOURS for each in pair), "Again")
     directories = _directories(life)
-    life.learn_kernels(*FIRST, *SECOND, _MEAN, *_NEW)
+    life.kernels.learn(*FIRST, *SECOND, _MEAN, *_NEW)
     life.run("disable before anything", FIRST[:4], DISABLE)
     life.run("enable on nothing", FIRST, ENABLE, directory=directories["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
@@ -67,9 +70,9 @@ def modes(life: Life) -> None:
     everything = (*FIRST, *map(renamed, (*SECOND, _MEAN)), *_NEW)
     life.run("enable after it", everything, ENABLE, directory=directories["no home"], debug_level=0)
     life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **debug)
-    life.age(-YEAR, 7200.0)
-    life.add_user_directories()
-    shelves = life.lay_hundreds()
+    life.between.age(-YEAR, 7200.0)
+    life.between.add_user_directories()
+    shelves = life.between.lay_hundreds()
     life.run("force", third[::2], FORCE, directory=directories["empty variable"])
     life.judge_force(shelves)
     life.run("force again", third[::4], FORCE, directory=directories["variable"])
@@ -104,7 +107,7 @@ _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 def implementations(life: Life) -> None:
     """Both implementation modes, selected by every option, for two chips."""
-    tables = life.tables
+    tables = life.entries.tables
     if tables is None:
         raise NotDecidable("the toolchain's tables of implementation modes cannot be read")
     kinds = ("Exp", "Gelu", "Tanh", "Sqrt", "SoftmaxV2")
@@ -129,7 +132,7 @@ def implementations(life: Life) -> None:
     no_mode = life.cache.options.but(
         select_implmode=SelectMode.HIGH_PRECISION, implmode_types=("Mul",)
     )
-    life.learn_modes(operators, precise_options, fast_options, no_mode)
+    life.kernels.learn_modes(operators, precise_options, fast_options, no_mode)
     life.run(
         "high precision by a file",
         operators,
@@ -163,7 +166,7 @@ def implementations(life: Life) -> None:
     )
     # Select the mode that an operator does not have by default: only then does the kernel show
     # whether the list names it.
-    by_default = life.are_alike(first, no_mode, precise_options)
+    by_default = life.kernels.are_alike(first, no_mode, precise_options)
     other = SelectMode.HIGH_PERFORMANCE if by_default else SelectMode.HIGH_PRECISION
     life.run(
         f"{other.value} by a list of types",
@@ -209,15 +212,15 @@ def accidents(life: Life) -> None:
     if not cache.lacks(chip, operators[0]):
         life.run("another chip", operators[:2], ENABLE, soc=chip)
     for operator, damage in zip(operators, _DAMAGES, strict=False):
-        life.damage(operator, damage)
-    life.link(operators[-1], ".o", ".json")
-    life.point_outside(operators[-2], other=True)
+        life.between.damage(operator, damage)
+    life.between.link(operators[-1], ".o", ".json")
+    life.between.point_outside(operators[-2], other=True)
     life.run("enable on damaged entries", operators, ENABLE)
-    life.age(-60.0)
+    life.between.age(-60.0)
     shelf = Shelf(cache).lay(_IDLE, *_SIZE_AND_HOURS)
     cache.leave_alone(shelf.entry(name).stem for name in _IDLE)
     for operator, damage in zip(operators, _ODD, strict=False):
-        life.damage(operator, damage)
+        life.between.damage(operator, damage)
     life.run(
         "enable below the limit, on odd metadata",
         operators[::-1],
@@ -228,10 +231,10 @@ def accidents(life: Life) -> None:
     limits = CacheLimits(6, 90) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
         edit_ini(cache, ini(6, 90))
-    life.link(operators[-1], ".o")
-    life.point_outside(operators[-2])
-    life.age(-60.0, oldest=operators[-2:])
-    life.link_directories()
+    life.between.link(operators[-1], ".o")
+    life.between.point_outside(operators[-2])
+    life.between.age(-60.0, oldest=operators[-2:])
+    life.between.link_directories()
     shelf.lay(_IDLE, *_SIZE_AND_HOURS)
     life.run(
         "enable over the limit",
@@ -241,18 +244,18 @@ def accidents(life: Life) -> None:
         environment=environment(4, 90) if not cache.edition.ini else environment(6, 20),
     )
     for operator, damage in zip(operators[4:], _HALVES, strict=False):
-        life.damage(operator, damage)
-    life.link(operators[-3], ".o")
-    life.point_outside(operators[-4])
-    life.link_directories()
+        life.between.damage(operator, damage)
+    life.between.link(operators[-3], ".o")
+    life.between.point_outside(operators[-4])
+    life.between.link_directories()
     life.run("force beside halves", operators[:2], FORCE)
     if change is not None:
         change.apply()
-        life.link_directories(_LINKED)
+        life.between.link_directories(_LINKED)
         third = Shelf(cache, _THIRD).lay("x", 16 * KILOBYTE, 0.1)
         life.run("enable of another version", operators[1:4], ENABLE, upgraded=True)
-        life.judge_upgrade(third.gone(), "x", f"entries of {_THIRD}")
-    life.age(-60.0)
+        life.judge_upgrade(third)
+    life.between.age(-60.0)
     shelf.lay(_IDLE, *_SIZE_AND_HOURS)
     life.run(
         "enable over the limit at last",
@@ -300,7 +303,7 @@ def _place(name: str, life: Life) -> None:
     # A run that reads these limits removes every idle entry.
     for ini_path in CacheLayout(decoy).ini_candidates:
         ini_path.write_text("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n")
-    life.guarded[Aspect.PLACE] = decoy
+    life.between.guarded[Question.PLACE] = decoy
     arguments: dict[str, Any]
     if name in ("accidents", "aging"):
         root = cache.sandbox / "kept/here"
@@ -362,7 +365,7 @@ class Lives:
         return None
 
     def close(self) -> None:
-        """Remove the caches of lives without a problem."""
+        """Remove the caches of lives without a fact."""
         for life in self._lived.values():
-            if not life.problems:
+            if not life.findings.facts:
                 self._caches.discard(life.cache.sandbox)

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
+from pytest_ascendcache.conformance.kit.judge import aging_facts
+from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, CacheMode, expected_aging
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
@@ -27,7 +29,7 @@ from pytest_ascendcache.contract.aging import (
     INI_SIZE,
     MEGABYTE,
 )
-from pytest_ascendcache.contract.facts import Place
+from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -99,6 +101,11 @@ class Shelf:
         path.write_bytes(text.ljust(size))
         rest(path, hours * HOUR)
         return (path,)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all entries that were laid."""
+        return frozenset(self._laid)
 
     def on_the_mount(self) -> None:
         """Let the mount keep access times of these entries, even if their directory has noatime."""
@@ -181,7 +188,17 @@ class Shelf:
             raise NotDecidable(
                 f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
-        self.compare(goes)
+        self.compare(goes, self.limiting(run))
+
+    def limiting(self, run: Run) -> Subject:
+        """What sets the limits of a run: ``op_cache.ini`` if it has values, or the variable."""
+        edition, path = self._cache.edition, ini_path(self._cache)
+        text = path.read_text(errors="replace") if path.exists() else ""
+        if edition.ini and all(key in text for key in edition.ini):
+            return Subject(SubjectKind.FILE, "op_cache.ini")
+        size = edition.variables[0]
+        value = run.result.request.environment.get(size, "")
+        return Subject(SubjectKind.VARIABLE, size, value)
 
     def ages(self, operator: OperatorSpec, size: int, ratio: int, goes: str) -> None:
         """Compile an operator under these limits, in MB and percent, and :meth:`check` the run."""
@@ -189,22 +206,22 @@ class Shelf:
         run = self._cache.compile(operator, mode=CacheMode.ENABLE, environment=limits)
         self.check(run, CacheLimits(size, ratio), goes)
 
-    def compare(self, goes: str) -> None:
-        """Assert that exactly these entries are gone, with both of their files."""
-        gone = set(self.gone())
-        if gone < set(goes):
-            stays = ", ".join(sorted(set(goes) - gone))
-            self._cache.evidence.saw(Place.MISPLACED, f"what should have aged stays: {stays}")
+    def compare(self, goes: str, subject: Subject | None = None) -> None:
+        """Assert that exactly these entries are gone, with both of their files. ``subject`` is what
+        sets the limits."""
+        gone, evidence = self.gone(), self._cache.evidence
         ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
-        if not self._cache.edition.idle:
+        if not self._cache.edition.idle and len(gone) == len(goes):
             # This edition does not say which entries are old; all are of one size, so only the
             # number of those gone counts.
-            goes = self.gone() if len(gone) == len(goes) else goes
-        assert self.gone() == goes, (
-            f"aged entries differ\nobserved: {self.gone() or 'none'} gone\n"
-            f"expected: {goes or 'none'} gone\nidle before the run: {ages}"
+            goes = gone
+        due = Aging(frozenset(goes), self.names - {*goes})
+        difference = differs(f"{gone or 'none'} gone", f"{goes or 'none'} gone")
+        detail = f"aged entries differ\n{difference}\nidle before the run: {ages}"
+        number = len(evidence.steps)
+        require_none(
+            aging_facts(due, gone, self.torn(), detail, subject=subject, run=number), evidence
         )
-        assert self.torn() == "", f"half of an aged entry was left behind: {self.torn()}"
 
 
 def rest(path: Path, seconds: float, modified: float | None = None) -> None:

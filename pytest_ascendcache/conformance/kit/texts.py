@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from pytest_ascendcache.combinations.seed import chosen
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
-from pytest_ascendcache.observation import Run
+from pytest_ascendcache.contract.facts import Ending
+from pytest_ascendcache.observation import Evidence, Run
 from pytest_ascendcache.toolchains import ToolchainError
 
 Check = TypeVar("Check", bound=Callable[..., None])
@@ -88,6 +89,8 @@ def texts(
     return decorate
 
 
+_WITH_FACTS = 8
+"""Failures whose facts are kept: shrinking a text fails many times for one reason."""
 _GENERATED = 3
 """Failures of generated texts that are reported besides those of written cases."""
 
@@ -105,7 +108,10 @@ class _Failures:
         self.of_written, self._stop = 0, stop
 
     def collect(self, *arguments: Any, **named: Any) -> None:
-        """Run the check on one text, and keep the message if it fails."""
+        """Run the check on one text, and keep the message if it fails; of the first few failures
+        also the facts."""
+        facts = named["cache"].evidence.facts if "cache" in named else []
+        known = len(facts)
         try:
             self._check(*arguments, **named)
         except AssertionError as error:
@@ -113,6 +119,8 @@ class _Failures:
                 raise
             # pytest appends how the assertion came to be false, which would hide the next text.
             message = str(error).partition("\nassert ")[0]
+            if message in self.messages or len(self.messages) >= _WITH_FACTS:
+                del facts[known:]
             if message not in self.messages:
                 self.messages.append(message)
 
@@ -221,7 +229,7 @@ _SHOWN = 600
 """The most characters of a text that a message shows."""
 
 
-def taken(text: str, attempt: Callable[[str], Run]) -> Run:
+def taken(text: str, attempt: Callable[[str], Run], evidence: Evidence) -> Run:
     """The run with a file of this text.
 
     A toolchain may refuse a file for its contents; then it also refuses the plain spelling. Raises
@@ -233,10 +241,11 @@ def taken(text: str, attempt: Callable[[str], Run]) -> Run:
         return run
     plain = plainly(text)
     if plain != text and attempt(plain).succeeded:
-        raise AssertionError(
+        detail = (
             f"written plainly, {shown(plain)} is taken; {shown(text)} is refused: the compile "
             f"{run.result.ending}"
         )
+        raise AssertionError(evidence.found(Ending.FAILURE, detail))
     raise ToolchainError(f"the toolchain {run.result.failure}")
 
 

@@ -1,0 +1,72 @@
+"""Facts as text for people. The facts decide; this text decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.observation import Evidence
+
+_LISTED = 26
+"""Names of idle entries that a message lists; of more it gives the number."""
+_SHOWN = 3
+"""Operators, entries or files that a message names for one deviation."""
+
+
+def require_none(
+    facts: Sequence[Fact], evidence: Evidence, *more: str, runs: Mapping[int, str] | None = None
+) -> None:
+    """Break the check if there are facts: put them into its evidence, and raise AssertionError with
+    their text (see :func:`told`) and ``more`` lines."""
+    evidence.facts += facts
+    if facts:
+        raise AssertionError("\n".join([told(facts, runs), *more]))
+
+
+def told(facts: Iterable[Fact], runs: Mapping[int, str] | None = None) -> str:
+    """Facts as lines. Equal ones are told once, with what they are about.
+
+    ``runs`` has names of runs, for a check of many runs; each text then begins with its run.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for fact in facts:
+        run = f"run {fact.run}, {runs[fact.run]}" if runs and fact.run in runs else ""
+        alike.setdefault((run, fact.detail or _words(fact)), []).append(fact.about)
+    return "\n".join(
+        _paragraph(run, _listed([*filter(None, abouts)]), what)
+        for (run, what), abouts in alike.items()
+    )
+
+
+def differs(observed: object, expected: object) -> str:
+    """The two lines with which a message tells what was observed and what was expected."""
+    return f"observed: {observed}\nexpected: {expected}"
+
+
+def counted(names: Iterable[str]) -> str:
+    """Names of idle entries, each a character, or their number if there are many."""
+    listed = sorted(names)
+    return "".join(listed) or "none" if len(listed) <= _LISTED else str(len(listed))
+
+
+def _paragraph(run: str, about: str, what: str) -> str:
+    if not run and about and not what.startswith("observed: "):
+        return f"{about}: {what}"
+    heading = ": ".join(filter(None, (run, about)))
+    return f"{heading}\n{what}" if heading else what
+
+
+def _words(fact: Fact) -> str:
+    expected = (_of(fact.aspect, each) for each in fact.expected)
+    return differs(_of(fact.aspect, fact.observed), " or ".join(expected))
+
+
+def _of(aspect: Aspect, code: str) -> str:
+    if aspect is Aspect.ENTRY:
+        return f"the entry of another operator {code}"
+    return code.replace("/", ", entry ") if aspect is Aspect.OUTCOME else code
+
+
+def _listed(abouts: Sequence[str]) -> str:
+    more = len(abouts) - _SHOWN
+    return ", ".join(abouts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
