@@ -119,6 +119,10 @@ class Subject:
     def __str__(self) -> str:
         return f"{self.name}={self.value}" if self.value else self.name
 
+    def as_dict(self) -> dict[str, str]:
+        """Plain data, for reports."""
+        return {"kind": self.kind.value, "name": self.name, "value": self.value}
+
 
 class Witness(str, Enum):
     """What shows a fact. Never what the toolchain says of itself."""
@@ -205,12 +209,7 @@ class Fact:
             "code": self.code,
         }
         if self.subject is not None:
-            subject = self.subject
-            data["subject"] = {
-                "kind": subject.kind.value,
-                "name": subject.name,
-                "value": subject.value,
-            }
+            data["subject"] = self.subject.as_dict()
         return data
 
     @classmethod

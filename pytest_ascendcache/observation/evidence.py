@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.facts import Fact, Subject
 
 _SHOWN_FIELDS = 3
 
@@ -49,9 +49,10 @@ class PositiveControl:
 @dataclass(frozen=True)
 class Step:
     """One process of a check: its command line, its end, its changes. ``outcomes`` are lines
-    "operator: outcome", ``codes`` the same in the form of ``contract.facts.coded``, empty for what
-    cannot be told; ``changes`` maps paths to kinds of change. ``metadata`` has the text of
-    changed JSON files before and after, to be explained later."""
+    "operator: outcome", ``codes`` the same in the form of ``contract.facts.coded``, empty for
+    what cannot be told, ``subject`` what rules over the cache in it; ``changes`` maps paths to
+    kinds of change. ``metadata`` has the text of changed JSON files before and after, to be
+    explained later."""
 
     command: str
     ending: str
@@ -59,11 +60,13 @@ class Step:
     changes: dict[str, str]
     output: str
     codes: tuple[str, ...] = ()
+    subject: Subject | None = None
     metadata: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, without metadata."""
-        return {name: value for name, value in vars(self).items() if name != "metadata"}
+        data = {name: value for name, value in vars(self).items() if name != "metadata"}
+        return {**data, "subject": self.subject and self.subject.as_dict()}
 
     def explained(self) -> Step:
         """The same step, where changed metadata names the changed fields."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from pytest_ascendcache.caches import Change, Snapshot
+from pytest_ascendcache.contract.facts import Subject
 from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.processes.ending import ProcessResult
 
@@ -73,6 +74,11 @@ class ObservedFiles(ObservedProcess):
         """The machine form of each operator's outcome, empty for what cannot be told."""
         return ()
 
+    @property
+    def subject(self) -> Subject | None:
+        """The option that rules over the cache in this run, None if none is known."""
+        return None
+
     def step(self, log: str = "", metadata: Mapping[str, tuple[str, str]] | None = None) -> Step:
         """This run as evidence. ``log`` is what log files say about a failure."""
         return Step(
@@ -82,5 +88,6 @@ class ObservedFiles(ObservedProcess):
             changes=self.shown_changes,
             output=shown_output(self.output, self.succeeded) + log,
             codes=self.codes() if self.succeeded else (),
+            subject=self.subject,
             metadata=dict(metadata or {}),
         )

@@ -17,7 +17,8 @@ from pytest_ascendcache.caches import (
 )
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
-from pytest_ascendcache.contract.facts import coded
+from pytest_ascendcache.contract.facts import Subject, coded
+from pytest_ascendcache.contract.subjects import ruling
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
@@ -286,6 +287,10 @@ class Run(ObservedFiles):
             except (NotDecidable, OSError) as reason:
                 found.append(str(reason))
         return tuple(found)
+
+    @property
+    def subject(self) -> Subject:
+        return ruling(self.result.request.options)
 
     def describe(self) -> tuple[str, ...]:
         pairs = zip(self.operators, self._outcomes, strict=True)

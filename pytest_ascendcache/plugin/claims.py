@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -26,6 +26,7 @@ from pytest_ascendcache.contract.facts import (
     Words,
     outcome_fact,
 )
+from pytest_ascendcache.observation.evidence import Step
 
 _Entry = Outcome | Fate | Delivered
 
@@ -94,8 +95,23 @@ def _is_entry(value: object) -> bool:
     return isinstance(value, Outcome | Fate | Delivered)
 
 
-def facts_of(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
-    """The facts of a check that says a promise is broken and has recorded none itself."""
+def facts_of(item: pytest.Item, call: pytest.CallInfo[None], steps: Sequence[Step]) -> list[Fact]:
+    """The facts of a check that says a promise is broken and has recorded none itself. ``steps``
+    are its runs, which show what was under test."""
+    return [_placed(fact, steps) for fact in _facts(item, call)]
+
+
+def _placed(fact: Fact, steps: Sequence[Step]) -> Fact:
+    """The fact with the number of its run and what rules over it: the last run, or for an outcome
+    the last one that shows it."""
+    if fact.subject is not None or not steps:
+        return fact
+    showing = [number for number, step in enumerate(steps) if fact.observed in step.codes]
+    number = showing[-1] if fact.aspect is Aspect.OUTCOME and showing else len(steps) - 1
+    return replace(fact, run=number + 1, subject=steps[number].subject)
+
+
+def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
     compared = item.config.stash.get(_COMPARED, None)
     place = _place(item, call)
     if place is None:

@@ -231,7 +231,7 @@ def _harm(
     if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
         return None
     if broken and not evidence.facts:
-        evidence.facts += facts_of(item, call)
+        evidence.facts += facts_of(item, call, evidence.steps)
     if broken and not is_looked_for():
         return None
     observed = observed_harm(evidence)

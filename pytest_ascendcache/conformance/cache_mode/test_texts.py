@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.conformance.kit.judge import aging_facts, ruling
+from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_path, ini_values
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
@@ -45,6 +45,7 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.contract.facts import outcome_fact
+from pytest_ascendcache.contract.subjects import ruling
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.conformance.kit.judge import implementing
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.facts import Fact, Numbers, Witness
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc

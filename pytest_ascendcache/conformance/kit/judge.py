@@ -34,7 +34,6 @@ from pytest_ascendcache.contract.facts import (
     Ending,
     Fact,
     Subject,
-    SubjectKind,
     Witness,
     outcome_fact,
 )
@@ -47,6 +46,7 @@ from pytest_ascendcache.contract.outcome import (
     REWRITTEN,
     STORED,
 )
+from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import Run
 from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
 from pytest_ascendcache.operators import OperatorSpec
@@ -228,23 +228,3 @@ def aging_facts(
         half = f"half of an aged entry was left behind: {counted(torn)}"
         facts.append(Fact.seen(Aged.HALF, half, **more))
     return facts
-
-
-def ruling(options: CompileOptions) -> Subject:
-    """The option that rules over the cache in a run: a debug switch, or else the mode."""
-    if options.debug_level:
-        return Subject(SubjectKind.OPTION, "--op_debug_level", str(options.debug_level))
-    if options.debug_config is not None:
-        listed = options.debug_config.listed is not None
-        return Subject(SubjectKind.OPTION, "op_debug_list" if listed else "--op_debug_config")
-    mode = options.cache_mode
-    return Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", mode.value if mode else "")
-
-
-def implementing(options: CompileOptions) -> Subject | None:
-    """The option that selects implementation modes in a run, None if none does."""
-    if options.precision_file is not None:
-        return Subject(SubjectKind.OPTION, "--op_precision_mode")
-    if options.select_implmode is None:
-        return None
-    return Subject(SubjectKind.OPTION, "--op_select_implmode", options.select_implmode.value)

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.conformance.kit.between_runs import BetweenRuns
 from pytest_ascendcache.conformance.kit.findings import Findings, Question
-from pytest_ascendcache.conformance.kit.judge import Judge, Known, implementing, ruling
+from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.own_entries import OwnEntries, OwnEntry, remove
 from pytest_ascendcache.conformance.kit.own_kernels import OwnKernels
 from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limit
@@ -30,6 +30,7 @@ from pytest_ascendcache.contract.facts import (
     outcome_fact,
 )
 from pytest_ascendcache.contract.outcome import KEPT, REMOVED, REWRITTEN, STORED
+from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
