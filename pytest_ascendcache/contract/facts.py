@@ -175,13 +175,13 @@ class Fact:
         about: object = "",
         *,
         subject: Subject | None = None,
-        witness: Witness = Witness.FILES,
+        witness: Witness | None = None,
         run: int = 0,
         detail: str = "",
     ) -> Fact:
-        """A fact from typed values."""
-        allowed = tuple(sorted(map(coded, expected)))
-        return cls(aspect, coded(observed), allowed, str(about), subject, witness, run, detail)
+        """A fact from typed values. ``witness`` is what usually shows the aspect, if not given."""
+        allowed, shown_by = tuple(sorted(map(coded, expected))), witness or _WITNESSES[aspect]
+        return cls(aspect, coded(observed), allowed, str(about), subject, shown_by, run, detail)
 
     @classmethod
     def seen(cls, observed: Enum, detail: str, about: object = "", **more: Any) -> Fact:
@@ -240,6 +240,19 @@ _ASPECTS: dict[type[Enum], tuple[Aspect, tuple[Code, ...]]] = {
     Numbers: (Aspect.NUMBERS, (Numbers.AS_PROMISED,)),
 }
 """The aspect that members of an enum belong to, and what is expected of it."""
+
+_WITNESSES = {
+    **dict.fromkeys(Aspect, Witness.FILES),
+    Aspect.OUTCOME: Witness.MARKER,
+    Aspect.KERNEL: Witness.BYTES,
+    Aspect.NUMBERS: Witness.NUMBERS,
+    Aspect.ENDING: Witness.PROCESS,
+    Aspect.LATER: Witness.MARKER,
+    Aspect.WORDS: Witness.OUTPUT,
+    Aspect.CLAIM: Witness.CONDITION,
+    Aspect.UNDECIDED: Witness.CONDITION,
+}
+"""What usually shows an aspect."""
 
 
 def outcome_fact(

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pytest_ascendcache.conformance.kit.told import require_none
-from pytest_ascendcache.contract.facts import Aspect, Fact, Witness
+from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.aftermath import CacheWitness
 
@@ -98,9 +98,7 @@ class Findings:
 
     def claims(self, question: Question, claim: str, detail: str) -> None:
         """Note a condition that does not hold after the last run, and that no enum describes."""
-        witness = Witness.CONDITION
-        fact = Fact.of(Aspect.CLAIM, claim, run=self.number, witness=witness, detail=detail)
-        self.note(question, [fact])
+        self.note(question, [Fact.of(Aspect.CLAIM, claim, run=self.number, detail=detail)])
 
     def cannot_tell(self, question: Question, reason: object) -> None:
         """Note why the last run does not answer a question."""

@@ -16,7 +16,7 @@ from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
-from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers, Witness
+from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
@@ -189,7 +189,7 @@ def another_kernel(
     operator: OperatorSpec, detail: str = "it is delivered a kernel that is not its own"
 ) -> Fact:
     """That an operator is delivered another's kernel."""
-    return Fact.seen(Delivery.ANOTHER, detail, operator, witness=Witness.BYTES)
+    return Fact.seen(Delivery.ANOTHER, detail, operator)
 
 
 def wrong_results(
@@ -209,8 +209,7 @@ def wrong_results(
             break
         if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
             attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
-            about, witness = f"{operator}{attributes}", Witness.NUMBERS
-            wrong.append(Fact.seen(Numbers.WRONG, problem, about, witness=witness))
+            wrong.append(Fact.seen(Numbers.WRONG, problem, f"{operator}{attributes}"))
     return wrong
 
 

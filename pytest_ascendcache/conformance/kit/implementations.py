@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
-from pytest_ascendcache.contract.facts import Fact, Numbers, Witness
+from pytest_ascendcache.contract.facts import Fact, Numbers
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
@@ -115,10 +115,7 @@ def wrong_numbers(
         worst = accuracy(toolchain, run, operator, mode).max_ulp
         if (worst <= PRECISE_ULP) is not (mode == HIGH_PRECISION) or worst > FAST_ULP:
             detail = f"{worst:g} ulp off, and should be of {mode}"
-            subject, witness = implementing(options), Witness.NUMBERS
-            wrong.append(
-                Fact.seen(
-                    Numbers.WRONG, detail, operator, subject=subject, witness=witness, run=number
-                )
-            )
+            subject = implementing(options)
+            fact = Fact.seen(Numbers.WRONG, detail, operator, subject=subject, run=number)
+            wrong.append(fact)
     return wrong

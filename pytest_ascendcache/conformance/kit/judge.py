@@ -34,7 +34,6 @@ from pytest_ascendcache.contract.facts import (
     Ending,
     Fact,
     Subject,
-    Witness,
     outcome_fact,
 )
 from pytest_ascendcache.contract.outcome import (
@@ -155,8 +154,7 @@ class Judge:
     ) -> Fact:
         """That a kernel is not the operator's own of this compile."""
         subject = self.subject or implementing(self.options) or ruling(self.options)
-        witness = Witness.BYTES
-        return Fact.seen(whose, detail, operator, subject=subject, witness=witness, run=self.run)
+        return Fact.seen(whose, detail, operator, subject=subject, run=self.run)
 
     def ending(self, run: Run, failure: str) -> list[Fact]:
         """How a run ended that should not have failed, if it did: ``failure`` is the sentence."""
@@ -167,8 +165,8 @@ class Judge:
             ending = Ending.NO_END
         elif code < 0 and code not in FROM_OUTSIDE:
             ending = Ending.CRASH
-        subject, witness = self.subject or ruling(self.options), Witness.PROCESS
-        return [Fact.seen(ending, failure, subject=subject, witness=witness, run=self.run)]
+        subject = self.subject or ruling(self.options)
+        return [Fact.seen(ending, failure, subject=subject, run=self.run)]
 
     def aging(
         self,
@@ -209,8 +207,7 @@ class Judge:
 
     def _of(self, about: object, observed: Outcome | Fate, allowed: Iterable[Any]) -> Fact:
         subject = self.subject or ruling(self.options)
-        shown = Witness.MARKER if isinstance(observed, Outcome) else Witness.FILES
-        return outcome_fact(observed, allowed, about, subject=subject, witness=shown, run=self.run)
+        return outcome_fact(observed, allowed, about, subject=subject, run=self.run)
 
 
 def aging_facts(
