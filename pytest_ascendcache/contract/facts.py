@@ -166,6 +166,9 @@ class Fact:
     run: int = 0
     detail: str = ""
 
+    def __str__(self) -> str:
+        return self.detail or self.code
+
     @classmethod
     def of(
         cls,

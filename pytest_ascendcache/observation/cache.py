@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout
 from pytest_ascendcache.contract import CompileOptions, Edition
+from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import Evidence, PositiveControl
@@ -179,7 +180,7 @@ class CacheUnderTest(WatchedCompiles):
 
     def recovery(
         self, *operators: OperatorSpec, environment: Any = None, **options: Any
-    ) -> str | None:
+    ) -> Fact | None:
         """What is wrong with the next two runs under enable; None if the cache has recovered.
 
         The first run must deliver the kernels of fresh compiles, byte by byte. The second must

@@ -175,10 +175,14 @@ class Evidence:
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
 
-    def found(self, observed: Enum, message: str, about: object = "", **more: Any) -> str:
-        """Record what a check finds wrong (see ``Fact.seen``). Returns the message, for the
-        assertion that fails: ``assert not served, evidence.found(Delivery.STALE, "...")``."""
-        self.facts.append(Fact.seen(observed, message, about, **more))
+    def found(self, observed: Enum | Fact, message: str, about: object = "", **more: Any) -> str:
+        """Record what a check finds wrong, a fact or what was observed (see ``Fact.seen``). Returns
+        the message, for the assertion that fails: ``assert not served,
+        evidence.found(Delivery.STALE, "...")``."""
+        if isinstance(observed, Fact):
+            self.facts.append(replace(observed, detail=message))
+        else:
+            self.facts.append(Fact.seen(observed, message, about, **more))
         return message
 
     def saw(self, observed: Enum, detail: str) -> None:

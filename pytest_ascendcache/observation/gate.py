@@ -48,14 +48,14 @@ from pytest_ascendcache.toolchains import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pytest_ascendcache.toolchains.mindspore.gang import Gang
-    from pytest_ascendcache.toolchains.torchair import Card, ScriptRun, Started
+    from pytest_ascendcache.toolchains.torchair import Card, ScriptRun
 
     _Forwarded = BaseToolchain
 else:
     _Forwarded = object
 
 Ended = TypeVar("Ended", bound=ProcessResult)
+Record = TypeVar("Record")
 _KEPT = 8
 """Records that a gate keeps."""
 _COUNTING = threading.Lock()
@@ -63,41 +63,31 @@ _PASSED_BY_NAME = frozenset({"convert_together", "run_model", "start_gang", "sta
 """Starting methods that only some toolchains have. Each has a method of the gate in its place."""
 
 
-class GatedProcess(Generic[Result]):
-    """A started process that is recorded when it is waited for; else it is as the toolchain made
+class GatedProcess(Generic[Record]):
+    """What a toolchain started, recorded when it is waited for; else it is as the toolchain made
     it."""
 
-    def __init__(self, process: Any, record: Callable[[Any], GatedRun[Result]]) -> None:
+    def __init__(self, process: Any, record: Callable[[Any], Record]) -> None:
         self._process = process
         self._record = record
-        self._run: GatedRun[Result] | None = None
+        self._ended: tuple[Any, Record] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_process"], name)
 
-    def ended(self, *patience: Any) -> GatedRun[Result]:
-        """Wait for the end of the process, as its ``wait`` does."""
-        if self._run is None:
-            self._run = self._record(self._process.wait(*patience))
-        return self._run
+    def ended(self, *patience: Any) -> Record:
+        """Wait for its end, as its ``wait`` does, and return the record."""
+        return self._waited(*patience)[1]
 
-    def wait(self, *patience: Any) -> Result:
-        """What the process came to."""
-        return self.ended(*patience).result
+    def wait(self, *patience: Any) -> Any:
+        """Wait for its end."""
+        return self._waited(*patience)[0]
 
-
-class GatedGang:
-    """Ranks that a toolchain's launcher started together, recorded when they are waited for."""
-
-    def __init__(
-        self, gang: Gang, record: Callable[[list[TrainResult]], list[GatedRun[TrainResult]]]
-    ) -> None:
-        self._record = record
-        self.gang = gang
-
-    def ended(self, patience: float) -> list[GatedRun[TrainResult]]:
-        """Wait for the end of all ranks."""
-        return self._record(self.gang.wait(patience))
+    def _waited(self, *patience: Any) -> tuple[Any, Record]:
+        if self._ended is None:
+            result = self._process.wait(*patience)
+            self._ended = result, self._record(result)
+        return self._ended
 
 
 class Gate(_Forwarded):
@@ -151,7 +141,7 @@ class Gate(_Forwarded):
 
     def rank(
         self, request: TrainRequest, before: Looked | None = None
-    ) -> GatedProcess[TrainResult]:
+    ) -> GatedProcess[GatedRun[TrainResult]]:
         """Start one rank's run of a network. Raises ``ToolchainError`` if it cannot be started."""
         process = self._toolchain.start_rank(request)
         number = self._count(1, len(request.network.nodes))
@@ -162,12 +152,12 @@ class Gate(_Forwarded):
 
     def gang(
         self, request: TrainRequest, size: int, port: int, before: Looked | None = None
-    ) -> GatedGang:
+    ) -> GatedProcess[list[GatedRun[TrainResult]]]:
         """Start ``size`` ranks with the toolchain's launcher. Needs ``Capability.GANG_LAUNCHER``.
         Raises ``ToolchainError`` if they cannot be started."""
         gang = cast("Any", self._toolchain).start_gang(request, size, port)
         number = self._count(size, size * len(request.network.nodes))
-        return GatedGang(gang, lambda results: self._ranks(number, results, before))
+        return GatedProcess(gang, lambda results: self._ranks(number, results, before))
 
     def _ranks(
         self, number: int, results: Sequence[TrainResult], before: Looked | None
@@ -212,27 +202,17 @@ class Gate(_Forwarded):
     @contextmanager
     def run_script(
         self, work: Path, port: int, cards: int | Sequence[Card], first_on_path: Path | None
-    ) -> Iterator[GatedProcess[ScriptRun]]:
+    ) -> Iterator[GatedProcess[None]]:
         """Run a user's script, see ``TorchairToolchain.started``."""
         starting = cast("Any", self._toolchain).started(work, port, cards, first_on_path)
         with starting as started:
-            yield self._script(started)
+            number = self._count(len(started.commands))
+            yield GatedProcess(started, lambda run: self._script(number, run))
 
-    def _script(self, started: Started) -> GatedProcess[ScriptRun]:
-        number = self._count(len(started.commands))
-
-        def ended(run: ScriptRun) -> GatedRun[ScriptRun]:
-            records = [
-                self._record(
-                    GatedRun(number + place, Kind.SCRIPT, ByHand(command, run.work), run, code)
-                )
-                for place, (command, code) in enumerate(
-                    zip(run.commands, run.returncodes, strict=True)
-                )
-            ]
-            return records[0]
-
-        return GatedProcess(started, ended)
+    def _script(self, number: int, run: ScriptRun) -> None:
+        for place, (command, code) in enumerate(zip(run.commands, run.returncodes, strict=True)):
+            request = ByHand(command, run.work)
+            self._record(GatedRun(number + place, Kind.SCRIPT, request, run, code))
 
     def by_hand(self, request: ByHand, run: Callable[[], int]) -> int:
         """Have ``run`` run a process of the toolchain to its end as a person or another program

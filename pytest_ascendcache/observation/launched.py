@@ -7,15 +7,15 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pytest_ascendcache.observation.gate import GatedGang
-from pytest_ascendcache.observation.gated_run import look
+from pytest_ascendcache.observation.gate import GatedProcess
+from pytest_ascendcache.observation.gated_run import GatedRun, look
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.toolchains import Script
+from pytest_ascendcache.toolchains import Script, TrainResult
 
 _RANK = re.compile(r"(?i)(?<![/\w])(?:rank|worker|node)(?:[ _-]?id)?[ :=\[]*(\d+)\b")
 _ERROR = re.compile(r"(?i)error|fail|timed out|abnormal|exit|killed|lost|died")
@@ -27,24 +27,23 @@ class LaunchedGang:
     """A running gang; :meth:`wait` tells how its ranks ended."""
 
     networks: NetworkUnderTest
-    launched: GatedGang
+    launched: GatedProcess[list[GatedRun[TrainResult]]]
     since: float
 
     def wait(self, patience: float) -> list[NetworkRun]:
         """One run for each rank. After ``patience`` seconds all are killed."""
         ended = self.launched.ended(patience)
         self.networks.evidence.waited += time.monotonic() - self.since
-        runs = [*map(self.networks.observed, ended)]
-        return [replace(run, after=runs[-1].after) for run in runs]
+        return [*map(self.networks.observed, ended)]
 
     def settles(self) -> None:
         """Wait until every rank is waiting, or is stopped and the others wait for it."""
-        self.launched.gang.settles()
+        self.launched.settles()
 
     def blamed(self, lost: int) -> list[int]:
         """Ranks that the others' error messages name after the rank ``lost`` was killed. Messages
         about a rank's start, and paths with its number, do not count."""
-        lines = self.launched.gang.said(lost).splitlines()
+        lines = self.launched.said(lost).splitlines()
         errors = [each for each in lines if _ERROR.search(each) and not _NO_ERROR.search(each)]
         return sorted({int(each[1]) for line in errors for each in _RANK.finditer(line)})
 
@@ -57,7 +56,7 @@ class LaunchedGang:
         total = numpy.sum(parts, axis=0) if parts else None
         return [
             rank
-            for rank, received in enumerate(self.launched.gang.sums)
+            for rank, received in enumerate(self.launched.sums)
             if total is None or received is None or not numpy.allclose(received, total, rtol=1e-4)
         ]
 
@@ -79,4 +78,4 @@ def launched_gang(
         try:
             yield LaunchedGang(networks, launched, since)
         finally:
-            launched.gang.kill()
+            launched.kill()

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
+from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers, outcome_fact
+from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REUSED, REWRITTEN
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
@@ -75,26 +76,28 @@ class NetworkUnderTest(WatchedRanks):
             lambda plan: self.attempt(replace(self.request(network), plan=plan)),
         )
 
-    def recovery(self, network: Network) -> str | None:
+    def recovery(self, network: Network) -> Fact | None:
         """What is wrong with the next two runs of rank 0, or None. The first must have the right
         outputs, the second must run the kernels on disk."""
         steps = len(self.evidence.steps)
         first = self.attempt(self.request(network))
         if not first.succeeded:
-            return f"the next run {first.result.ending}"
+            return Fact.seen(Ending.FAILURE, f"the next run {first.result.ending}")
         if first.wrong:
-            return f"the next run gives wrong outputs: {first.wrong}"
+            return Fact.seen(Numbers.WRONG, f"the next run gives wrong outputs: {first.wrong}")
         damaged = [stem for stem, kernel in self.kernels().items() if not kernel.is_valid]
         if damaged:
-            return f"the next run leaves {', '.join(damaged)} damaged"
+            left = f"the next run leaves {', '.join(damaged)} damaged"
+            return outcome_fact(KEPT, [REWRITTEN], damaged[0], detail=left)
         if not self.kernels():
-            return "the next run keeps no kernel"
+            return Fact.seen(Later.STORES_NOTHING, "the next run keeps no kernel")
         self.mark()
         second = self.attempt(self.request(network))
         if not second.succeeded:
-            return f"the run after the next {second.result.ending}"
+            return Fact.seen(Ending.FAILURE, f"the run after the next {second.result.ending}")
         if second.wrong or second.compiled:
-            return f"the run after the next compiles {sorted(second.compiled)} again"
+            again = f"the run after the next compiles {sorted(second.compiled)} again"
+            return outcome_fact(COMPILED, [REUSED], detail=again)
         del self.evidence.steps[steps:]
         return None
 

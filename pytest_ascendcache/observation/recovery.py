@@ -9,7 +9,8 @@ from typing import Any
 from pytest_ascendcache.caches import read_entries
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
+from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, outcome_fact
+from pytest_ascendcache.contract.outcome import KEPT, REUSED, REWRITTEN, Outcome
 from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import NotDecidable
@@ -45,7 +46,7 @@ class Recovery:
 
     def problem(
         self, operators: tuple[OperatorSpec, ...], options: Mapping[str, Any]
-    ) -> str | None:
+    ) -> Fact | None:
         """What is wrong with the next two runs under enable, or None."""
         cache = self._cache
         steps = len(cache.evidence.steps)
@@ -57,10 +58,11 @@ class Recovery:
         finally:
             cache.markers.on = marks
         if not first.succeeded:
-            return f"the next run {first.result.ending}"
+            return Fact.seen(Ending.FAILURE, f"the next run {first.result.ending}")
         for operator, kernel in expected.items():
             if not delivers(first, operator, kernel):
-                return f"the next run delivers a wrong kernel of {operator}"
+                wrong = f"the next run delivers a wrong kernel of {operator}"
+                return Fact.seen(Delivery.ANOTHER, wrong, operator)
         content = Tree.read(cache.root).content
         if content not in self.seen:
             chip = options.get("soc") or cache.options.soc
@@ -79,10 +81,10 @@ class Recovery:
         expected: Mapping[OperatorSpec, bytes],
         stored: Mapping[str, bytes | None],
         chip: str,
-    ) -> str:
+    ) -> Fact | None:
         """What is wrong with a run that finds every kernel cached."""
         if not second.succeeded:
-            return f"the run after the next {second.result.ending}"
+            return Fact.seen(Ending.FAILURE, f"the run after the next {second.result.ending}")
         for operator, kernel in expected.items():
             try:
                 outcome = second[operator]
@@ -90,14 +92,17 @@ class Recovery:
                 kind = operator.type.lower()
                 damaged = next(problems_of(self._cache.layout, chip, kind), None)
                 if damaged is not None:
-                    return f"the next runs leave the entry of {operator} damaged: {damaged[1]}"
+                    left = f"the next runs leave the entry of {operator} damaged: {damaged[1]}"
+                    return outcome_fact(KEPT, [REWRITTEN], operator, detail=left)
                 raise
             if outcome != Outcome(REUSED, KEPT):
-                return f"the run after the next has {operator} {outcome}"
+                again = f"the run after the next has {operator} {outcome}"
+                return outcome_fact(outcome, [Outcome(REUSED, KEPT)], operator, detail=again)
             stem = second.stem(operator)
             if stem is None or sha256(stored.get(stem) or b"") != sha256(kernel):
-                return f"the run after the next serves a wrong kernel of {operator}"
-        return ""
+                wrong = f"the run after the next serves a wrong kernel of {operator}"
+                return Fact.seen(Delivery.ANOTHER, wrong, operator)
+        return None
 
 
 def delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:

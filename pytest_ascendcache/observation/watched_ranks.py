@@ -70,7 +70,7 @@ class Watch:
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
         """Wait for a rank to end; kill it after ``deadline`` seconds."""
         others = [each for each in self._running if each is not process]
-        run = cast("GatedProcess[TrainResult]", process).ended(deadline, others)
+        run = cast("GatedProcess[GatedRun[TrainResult]]", process).ended(deadline, others)
         self._running.remove(process)
         if not self._running:
             self._networks.evidence.waited += time.monotonic() - self._since

@@ -60,7 +60,8 @@ def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
 
 @pytest.fixture(scope="session")
 def ascend_toolchain(ascend_session: AscendSession) -> Toolchain:
-    """The toolchain that ``--ascend-toolchain`` names; the embedded reference by default."""
+    """The toolchain that ``--ascend-toolchain`` names; the embedded reference by default. Whatever
+    it starts is counted for the test that is running."""
     return ascend_session.gate
 
 

@@ -135,7 +135,7 @@ def _build(toolchain: Gate, directory: Path) -> tuple[str, ...]:
             directory / "work",
             {"MS_COMPILER_CACHE_PATH": str(directory / "cache"), "RANK_ID": "0"},
         )
-        result = toolchain.rank(request).wait()
+        result = toolchain.rank(request).ended().result
         if not result.succeeded:
             raise ToolchainError(f"the rank {result.failure}")
         digests.append(_digest(result.outputs))
@@ -239,7 +239,7 @@ class Jobs:
             settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
             work = self.own[job.rank] / "work"
             request = TrainRequest(NETWORKS[job.number], directory, work, settings)
-            built = self.toolchain.rank(request).wait()
+            built = self.toolchain.rank(request).ended().result
             return built, _digest(built.outputs)
         kernels = self.ground.kernels
         assert kernels is not None

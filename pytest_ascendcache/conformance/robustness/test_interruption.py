@@ -98,7 +98,7 @@ def _recovers_from(
 
 def _recovers(cache: CacheUnderTest, where: str, *operators: OperatorSpec) -> None:
     problem = cache.recovery(*operators)
-    assert problem is None, f"{where}: {problem}"
+    assert problem is None, cache.evidence.found(problem, f"{where}: {problem}")
 
 
 @rule("robust/interrupted-compile")
@@ -230,7 +230,7 @@ def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
     for state in running.states(kind):
         running.enter(state)
         problem = network.recovery(square)
-        assert problem is None, f"{state}: {problem}"
+        assert problem is None, network.evidence.found(problem, f"{state}: {problem}")
 
 
 # --- locks ----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_who_is_waiting_is_not_blocked(
         waited = other.result()
     assert waited.succeeded, f"the run that waited {waited.result.ending}"
     problem = cache.recovery(add)
-    assert problem is None, problem
+    assert problem is None, cache.evidence.found(problem, str(problem))
 
 
 # --- failing disks --------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
         if content not in left:
             left.add(content)
             problem = network.recovery(square)
-            assert problem is None, f"{where}: {problem}"
+            assert problem is None, network.evidence.found(problem, f"{where}: {problem}")
 
 
 # --- versions -------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def test_force_meets_a_writer_at_every_moment(
         cache.trust_marks()
         problem = cache.recovery(add)
         cache.marks = False
-        assert problem is None, f"{where}: {problem}"
+        assert problem is None, cache.evidence.found(problem, f"{where}: {problem}")
 
 
 @rule("cache-mode/force-purges-soc")

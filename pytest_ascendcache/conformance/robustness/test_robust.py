@@ -100,7 +100,7 @@ def test_an_entry_as_it_was_written_heals(
     damage.apply(cache.entry(add))
     cache.trust_marks()
     problem = cache.recovery(add)
-    assert problem is None, problem
+    assert problem is None, cache.evidence.found(problem, str(problem))
 
 
 _KINDS = ("object-code-flipped", "object-late-flipped", "object-missing", "metadata-missing")
