@@ -17,7 +17,9 @@ from typing import Any
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.reports.headline import headline
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
@@ -37,8 +39,9 @@ _MOST = 0.7
 class Cause:
     """Broken checks with one cause, those of the explaining rule first.
 
-    ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the worst
-    harm observed, ``harms`` all that fail a run, the worst first. ``rules`` counts checks by rule.
+    ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
+    worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
+    worst. ``rules`` counts checks by rule.
     """
 
     reason: str
@@ -48,6 +51,11 @@ class Cause:
     checks: tuple[Check, ...]
     also: tuple[str, ...] = ()
     harms: tuple[str, ...] = ()
+    fact: Fact | None = None
+
+    def headline(self, language: Language) -> str:
+        """What fails to do what, in one sentence; empty if no fact says so."""
+        return headline(self.fact, language) if self.fact is not None else ""
 
     @property
     def repeat(self) -> str:
@@ -70,6 +78,7 @@ class Cause:
     def as_dict(self) -> dict[str, Any]:
         """Plain data for reports; checks by name."""
         return {
+            "headline": self.headline(Language.ENGLISH),
             "reason": self.reason,
             "also": list(self.also),
             "verdict": self.verdict,
@@ -86,11 +95,13 @@ class Cause:
 class _Group:
     """Broken checks that may share a cause.
 
-    ``effects`` are what was observed (see ``_effect``), ``families`` kinds of options, ``levels``
-    those of a combination that explain it.
+    ``subjects`` are what was under test, of the worst fact of each; ``effects`` are what was
+    observed (see ``_effect``), ``families`` kinds of options, ``levels`` those of a combination
+    that explain it.
     """
 
     effects: set[str]
+    subjects: set[str]
     families: frozenset[str]
     harm: str | None
     checks: list[Check] = field(default_factory=list)
@@ -110,6 +121,7 @@ class _Group:
         """Take over the checks of another group."""
         self.checks += other.checks
         self.effects |= other.effects
+        self.subjects |= other.subjects
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,9 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
         request, _ = deciding(check)
         families = request.families if request is not None else frozenset[str]()
         key = (_effect(check), families, check.get("harm"))
-        alike.setdefault(key, _Group({key[0]}, *key[1:])).checks.append(check)
+        group = alike.setdefault(key, _Group({key[0]}, set(), *key[1:]))
+        group.checks.append(check)
+        group.subjects |= _subjects(check)
     groups = list(alike.values())
     for check, levels in _combinations(checks):
         _join(groups, check, levels)
@@ -212,7 +226,8 @@ def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None
     # Harm worse than that of every simpler check is what the combination adds: another cause.
     least = min((harm_rank(each.harm) for each in groups), default=0)
     if best is None or harm_rank(check.get("harm")) < least:
-        groups.append(_Group({effect}, families, check.get("harm"), [check], levels))
+        harm = check.get("harm")
+        groups.append(_Group({effect}, _subjects(check), families, harm, [check], levels))
         return
     group = max(best, key=lambda each: (len(each.families), len(each.checks)))
     group.checks.append(check)
@@ -262,6 +277,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
 
     * one rule explains both, or a rule and one that rests on it;
     * or the same harm was done with the same kinds of options;
+    * or the same option with the same value did the same harm;
     * or the same was observed, and did the same harm, which is worse than a stale kernel;
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
@@ -276,6 +292,8 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
+        return True
+    if same and one.subjects & other.subjects:
         return True
     if same and severe[0] and one.effects & other.effects:
         return True
@@ -322,6 +340,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         harms=tuple(each for each in harms if Harm(each).fails),
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
+        fact=worst_fact(ranked[0]),
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
 
@@ -331,10 +350,20 @@ def _effect(check: Check) -> str:
     does the worst harm."""
     if check["evidence"].get("findings"):
         return str(check["rule"])  # findings in a cache differ from rule to rule
-    facts = [Fact.from_dict(each) for each in check["evidence"].get("facts") or ()]
-    if not facts:
-        return f"{check['rule']} {check['verdict']}"
-    return _kind(min(facts, key=lambda each: (harm_in(each).rank, each.code)))
+    fact = worst_fact(check)
+    return _kind(fact) if fact is not None else f"{check['rule']} {check['verdict']}"
+
+
+def worst_fact(check: Check) -> Fact | None:
+    """The fact that shows the worst harm; None if the check has none."""
+    facts = (Fact.from_dict(each) for each in check["evidence"].get("facts") or ())
+    return min(facts, key=lambda each: (harm_in(each).rank, each.code), default=None)
+
+
+def _subjects(check: Check) -> set[str]:
+    """The option, file or event of the worst fact, with its value."""
+    fact = worst_fact(check)
+    return {str(fact.subject)} if fact is not None and fact.subject is not None else set()
 
 
 def _kind(fact: Fact) -> str:

@@ -358,11 +358,18 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
         harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
     line = "".join(f"  {each}" for each in (harm, place) if each)
     if lines < 1:
-        reason = translated(bare(cause.reason), terminal.language)
+        reason = cause.headline(terminal.language)
+        reason = reason or translated(bare(cause.reason), terminal.language)
         terminal.reporter.line(cut(f"{line}: {reason}", room))
         return 1
     terminal.reporter.line(cut(line, room))
     width = terminal.width - 4
+    headline = wrapped(cause.headline(terminal.language), width=width)
+    for line in headline[:lines]:
+        terminal.reporter.line("    " + line)
+    lines -= len(headline[:lines])
+    if headline and not lines:
+        return 1 + len(headline)
     reason_lines = wrapped(translated(cause.reason, terminal.language), width=width)
     if len(reason_lines) > lines:
         # What was observed says more than the request, which is in the block of the cause.
@@ -371,7 +378,7 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
         reason_lines = [*reason_lines[: lines - 1], cut(" ".join(reason_lines[lines - 1 :]), width)]
     for line in reason_lines:
         terminal.reporter.line("    " + line)
-    return 1 + len(reason_lines)
+    return 1 + len(headline) + len(reason_lines)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
@@ -383,6 +390,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     level = terminal.say(f"l_{rule['level']}")
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
     place = f"{level}{semicolon}{document}{colon}{rule['source']['section']}"
+    if what := cause.headline(language):
+        terminal.labelled("t_what", what)
     terminal.labelled("t_promise", f"{statement} ({place})")
     broken = terminal.say("t_between").join(
         f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
