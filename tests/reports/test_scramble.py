@@ -130,12 +130,20 @@ def test_texts_decide_nothing(
     (tmp_path / "scramble.py").write_text(SCRAMBLER)
     monkeypatch.syspath_prepend(tmp_path)
     plain_code, plain = _run(warm_pytest, tmp_path, words, "plain")
-    baseline = (*words, f"--ascend-baseline={plain}")
-    again_code, again = _run(warm_pytest, tmp_path, baseline, "again")
-    mixed = ("-p", "scramble")
-    mixed_code, mixed_report = _run(warm_pytest, tmp_path, (*mixed, *words), "mixed")
-    news_code, news = _run(warm_pytest, tmp_path, (*mixed, *baseline), "news")
-    assert _judged(plain) == _judged(mixed_report)
-    assert _judged(again) == _judged(news)
-    assert (plain_code, again_code) == (mixed_code, news_code)
-    assert plain.read_text("utf-8") != mixed_report.read_text("utf-8")
+    mixed_code, mixed = _run(warm_pytest, tmp_path, ("-p", "scramble", *words), "mixed")
+    assert _judged(plain) == _judged(mixed)
+    assert plain_code == mixed_code
+    assert plain.read_text("utf-8") != mixed.read_text("utf-8")
+
+
+def test_texts_decide_no_news(
+    warm_pytest: WarmPytest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scramble.py").write_text(SCRAMBLER)
+    monkeypatch.syspath_prepend(tmp_path)
+    _, then = _run(warm_pytest, tmp_path, RUNS["stale"], "then")
+    words = ("-p", "scramble", *RUNS["stale"], f"--ascend-baseline={then}")
+    code, news = _run(warm_pytest, tmp_path, words, "news")
+    assert code == 0
+    broken = [each for each in _judged(then)["checks"] if each[2] == "fail"]
+    assert _judged(news)["news"]["same"] == len(broken) > 0
