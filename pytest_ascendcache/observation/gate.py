@@ -70,24 +70,20 @@ class GatedProcess(Generic[Record]):
     def __init__(self, process: Any, record: Callable[[Any], Record]) -> None:
         self._process = process
         self._record = record
-        self._ended: tuple[Any, Record] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_process"], name)
 
     def ended(self, *patience: Any) -> Record:
-        """Wait for its end, as its ``wait`` does, and return the record."""
-        return self._waited(*patience)[1]
+        """Wait for its end, as its ``wait`` does, and return the record. Raises ``ValueError`` or
+        ``OSError`` if it was waited for before."""
+        return self._record(self._process.wait(*patience))
 
     def wait(self, *patience: Any) -> Any:
         """Wait for its end."""
-        return self._waited(*patience)[0]
-
-    def _waited(self, *patience: Any) -> tuple[Any, Record]:
-        if self._ended is None:
-            result = self._process.wait(*patience)
-            self._ended = result, self._record(result)
-        return self._ended
+        result = self._process.wait(*patience)
+        self._record(result)
+        return result
 
 
 class Gate(_Forwarded):

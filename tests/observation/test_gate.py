@@ -161,8 +161,8 @@ class Compiler(BaseToolchain):
         return inputs
 
     def start_static(self, request):
-        result = SimpleNamespace(request=request, returncode=-signal.SIGSEGV)
-        return SimpleNamespace(wait=lambda *_: result, running="the process", request=request)
+        results = iter([SimpleNamespace(request=request, returncode=-signal.SIGSEGV)])
+        return SimpleNamespace(wait=lambda *_: next(results), running="the process")
 
     def start_gang(self, *_):
         raise AssertionError
@@ -217,8 +217,11 @@ def test_a_process_is_counted_when_it_starts_and_recorded_once(tmp_path: Path) -
     assert gate.evidence.starts == 1
     assert not gate.runs
     assert process.running == "the process"
-    assert process.wait() is process.wait(1.0)
+    result = process.wait()
+    with pytest.raises(StopIteration):  # nobody can wait twice
+        process.wait(1.0)
     (run,) = gate.runs
+    assert run.result is result
     assert (run.kind, run.signal) == (Kind.STATIC, signal.SIGSEGV)
 
 
