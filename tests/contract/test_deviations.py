@@ -292,7 +292,7 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
 
 def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> None:
     (suite.path / "ours.toml").write_text(
-        '[[deviation]]\nrule = "aging/creates-ini"\nobserved = "claim path.is_file()"\n'
+        '[[deviation]]\nrule = "aging/creates-ini"\nobserved = "files misplaced, not untouched"\n'
         'reason = "so"\n'
         'check = "test_a_run_creates_the_file_where_the_document_says[force]"\n'
         'link = "https://example.org/1"\n'
