@@ -198,7 +198,8 @@ class Collector:
     def _is_suite(self) -> bool:
         """Whether the run covers the suite or its core, without gaps."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected, self._settings.folders)
+        folders = self._settings.folders
+        return bool(folders) and not left_out and has_every_file(self._expected, folders)
 
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
         """Whether each listed deviation occurred; empty if the run did not cover the suite."""
@@ -245,7 +246,8 @@ class Collector:
     def _why_nothing_judged(self) -> str:
         """Why a run without a failure judged nothing either; empty if it judged something."""
         records = self._records
-        if not records and not self._config.getoption("lf", False):
+        asked = self._settings.folders and not self._config.getoption("lf", False)
+        if not records and asked:
             return "no check of the suite was run"
         if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
             return f"none of {count(len(records), 'check')} is applicable"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.plugin import fixtures, hookspecs
-from pytest_ascendcache.plugin.options.settings import SUITE, read_settings
+from pytest_ascendcache.plugin.options.parts import SUITE
+from pytest_ascendcache.plugin.options.settings import read_settings
 from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
     FAILED,
@@ -83,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_ascendcache.plugin.gangs.items import join_workers
 
             join_workers(config)
-        if settings.folders or settings.typed:
+        if settings.judges or settings.typed:
             from pytest_ascendcache.plugin.registration import register_plugins
 
             register_plugins(config)
@@ -92,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     settings = settings_of(session.config)
-    if settings.folders and settings.needs_toolchain:
+    if settings.judges and settings.needs_toolchain:
         ascend_session_of(session.config).check_base()
 
 
@@ -216,7 +217,7 @@ def pytest_terminal_summary(
     if not {"undecided", "warned", "known deviation", "skipped"}.isdisjoint(stats):
         from pytest_ascendcache.plugin.reporting import write_own_checks
 
-        write_own_checks(terminalreporter, with_reasons=not settings_of(config).folders)
+        write_own_checks(terminalreporter, with_reasons=not settings_of(config).judges)
 
 
 def pytest_assertrepr_compare(

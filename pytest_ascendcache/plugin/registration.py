@@ -21,9 +21,9 @@ def register_plugins(config: pytest.Config) -> None:
     used.
     """
     settings, session = settings_of(config), ascend_session_of(config)
-    if settings.folders:
+    if settings.judges:
         seed.choose(settings.seed)
-    if settings.looks or not settings.folders:
+    if settings.looks or not settings.judges:
         if settings.typed:
             _ = session.toolchain
         return

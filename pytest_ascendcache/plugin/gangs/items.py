@@ -44,7 +44,7 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        suite = bool(settings_of(config).folders)
+        suite = settings_of(config).judges
         controller = GangController(config, gang_seconds(config), suite, partial(spread, config))
         config.pluginmanager.register(controller, CONTROLLER)
 
