@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import (
     CacheLayout,
@@ -27,9 +27,20 @@ from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.request_options import (
+    REQUESTED,
+    CompileKeywords,
+    ModeName,
+    RequestOptions,
+    checked,
+    checked_operators,
+)
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -130,12 +141,13 @@ class CacheUnderTest:
     def compile(
         self,
         *operators: OperatorSpec,
-        mode: CacheMode | None = None,
+        mode: CacheMode | ModeName | None = None,
         environment: Mapping[str, str] | None = None,
-        **options: Any,
+        **options: Unpack[RequestOptions],
     ) -> Run:
         """Compile in one process and watch it. ``options`` are those of :meth:`request`. Raises
-        ``ToolchainError`` if the process fails or does not end. No verdict rests on it."""
+        ``ToolchainError`` if the process fails or does not end (no verdict rests on it), and
+        ``WrongUse`` for options that do not exist."""
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
@@ -147,41 +159,31 @@ class CacheUnderTest:
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
-    def attempt(self, *operators: OperatorSpec, **options: Any) -> Run:
+    def attempt(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> Run:
         """Like :meth:`compile`, but a failure is a valid result. Raises ``ToolchainError`` if the
         process does not end."""
         return self.together([self.request(*operators, **options)])[0]
 
     def request(
-        self,
-        *operators: OperatorSpec,
-        mode: CacheMode | None = None,
-        environment: Mapping[str, str] | None = None,
-        cache_dir: Path | str | None = "",
-        raw_mode: str | None = None,
-        debug_file: Path | None = None,
-        umask: int | None = None,
-        raw_options: Mapping[str, str] | None = None,
-        unset: frozenset[str] = frozenset(),
-        **options: Any,
+        self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]
     ) -> CompileRequest:
-        """The request of :meth:`compile`. ``cache_dir`` is this cache by default; ``options`` are
-        fields of ``CompileOptions``."""
-        directory = self.root if cache_dir == "" else cache_dir
+        """The request of :meth:`compile`. ``cache_dir`` is this cache by default; the other
+        ``options`` are fields of ``CompileOptions`` and of :class:`RequestOptions`."""
+        specs, given = checked_operators("compile", operators), checked("compile", options)
+        directory = given.pop("cache_dir", self.root)
+        mode, environment = given.pop("mode", None), given.pop("environment", None)
+        other = {name: given.pop(name) for name in REQUESTED & given.keys()}
         return CompileRequest(
-            operators=operators,
-            options=self.options.but(cache_mode=mode, **options),
-            cache_dir=None if directory is None else Path(directory),
+            operators=specs,
+            options=self.options.but(cache_mode=mode, **given),
+            cache_dir=directory,
             output=self.new_output(),
             work=self.work,
             home=self.home,
             environment=self.edition.limits_in(environment or {}),
-            unset=unset,
-            raw_mode=raw_mode,
-            debug_file=debug_file,
-            umask=umask,
-            raw_options=raw_options or {},
+            raw_options=other.pop("raw_options", None) or {},
             as_model=self.as_model,
+            **other,
         )
 
     def new_output(self) -> Path:
@@ -215,15 +217,16 @@ class CacheUnderTest:
             for request, result in zip(requests, results, strict=True)
         ]
 
-    def warm(self, *operators: OperatorSpec, **options: Any) -> None:
+    def warm(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator. If
         possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
         ``NotDecidable`` if the cache holds no valid entry afterwards."""
-        if "environment" in options:
-            self._warm(operators, options)
+        operators, given = checked_operators("warm", operators), checked("warm", options)
+        if "environment" in given:
+            self._warm(operators, given)
         else:
-            key = (operators, tuple(sorted(options.items())))
-            self.prepare(key, lambda: self._warm(operators, options))
+            key = (operators, tuple(sorted(given.items())))
+            self.prepare(key, lambda: self._warm(operators, given))
 
     def prepare(self, key: Any, make: Callable[[], None]) -> None:
         """Bring an empty cache into the state that ``make`` produces. To save runs, a cache
@@ -266,10 +269,11 @@ class CacheUnderTest:
                     f"warming up left no valid entry for {operator}: {'; '.join(problems)}"
                 )
 
-    def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
+    def entry(self, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> Entry:
         """The current state of the entry that :meth:`warm` made for an operator under these
         options. Raises ``NotDecidable`` if this cache was not warmed with it."""
-        choice = self._choice(options)
+        (operator,) = checked_operators("entry", (operator,))
+        choice = self._choice(checked("entry", options))
         stem = self._known.get((operator, choice))
         if stem is None:
             raise NotDecidable(f"the cache was not warmed with {operator}")
@@ -365,22 +369,23 @@ class CacheUnderTest:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return "" if run.succeeded else f"for {soc} the toolchain {run.result.failure}"
 
-    def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
+    def fate(self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> Fate:
         """What a run did to the entry that :meth:`warm` made for an operator under these
         options."""
         entry = self.entry(operator, **options)
         relative = entry.directory.relative_to(self.root)
         return run.fate_of(f"{relative}/{entry.stem}")
 
-    def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
+    def fresh(self, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> bytes:
         """The kernel of a compile without any cache: under disable, with an empty directory. Two
         such compiles must agree. The result is remembered for the session. Raises ``NotDecidable``
         if two fresh compiles differ."""
-        environment = options.pop("environment", None)
-        key = (self.as_model, operator, tuple(sorted(options.items())))
+        operators, given = checked_operators("fresh", (operator,)), checked("fresh", options)
+        environment = given.pop("environment", None)
+        key = (self.as_model, operator, tuple(sorted(given.items())))
         if environment is not None or key not in self._shared.fresh:
             ((first,), (second,)) = (
-                self._fresh_compile((operator,), environment, options) for _ in "12"
+                self._fresh_compile(operators, environment, given) for _ in "12"
             )
             if first != second:
                 raise NotDecidable(f"{operator}: two fresh compiles give different kernels")
@@ -469,7 +474,9 @@ class CacheUnderTest:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
-    def interruption(self, *operators: OperatorSpec, **options: Any) -> Interruption[Run]:
+    def interruption(
+        self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]
+    ) -> Interruption[Run]:
         """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
         takes. Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
         undisturbed."""
@@ -482,7 +489,9 @@ class CacheUnderTest:
             lambda plan: self.unwatched(replace(request, output=self.new_output(), plan=plan)),
         )
 
-    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
+    def delivers_fresh(
+        self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]
+    ) -> bool:
         """Whether a run delivered the kernel of a fresh compile, byte by byte."""
         return _delivers(run, operator, self.fresh(operator, **options))
 
