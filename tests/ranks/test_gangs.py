@@ -563,7 +563,7 @@ VERDICTS = {
 def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> None:
     tests.makepyfile(test_rules=RULES)
     options = ["--ascend-cache", "--ascend-report=r.json", "--ascend-ranks=3", *workers]
-    result = tests.runpytest_subprocess(*options, "-k", "test_rules")
+    result = tests.runpytest_subprocess(*options, "test_rules.py")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     checks = json.loads((tests.path / "r.json").read_text())["checks"]
     verdicts = {
@@ -573,7 +573,7 @@ def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> N
     failed = verdicts["test_fails"]
     assert failed["message"].startswith("rank 1: outcome differs")
     assert failed["evidence"]["observed"] == "compiled, entry stored"
-    assert failed["repeat"].endswith("test_rules.py::test_fails")
+    assert failed["repeat"].endswith("/test_rules.py::test_fails")
     assert failed["evidence"]["starts"] == len(failed["evidence"]["steps"]) == 3
     assert [each["rank"] for each in failed["evidence"]["ranks"]] == [0, 1, 2]
     assert "rank 1" in verdicts["test_cannot_tell"]["message"]
