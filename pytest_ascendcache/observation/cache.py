@@ -522,7 +522,9 @@ class CacheUnderTest:
         if content in self.recovered:
             del self.evidence.steps[steps:]
             return None
-        stored = {stem: entry.object for stem, entry in self.entries(options.get("soc")).items()}
+        stored = {
+            stem: entry.object_bytes for stem, entry in self.entries(options.get("soc")).items()
+        }
         second = self.attempt(*operators, **request)
         if not second.succeeded:
             return f"the run after the next {second.result.ending}"
@@ -567,7 +569,7 @@ class CacheUnderTest:
             for entry in read_entries(self.layout.soc(soc)).values():
                 if entry.stem in self._left_alone:
                     continue
-                if entry.is_valid and not find_canaries(entry.object or b""):
+                if entry.is_valid and not find_canaries(entry.object_bytes or b""):
                     canary = plant_canary(entry)
                     self._tokens[canary.token] = canary
 

@@ -76,8 +76,15 @@ class Run(ObservedFiles):
         return dict(reversed(list(pairs)))
 
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object in the ``.om`` file: the only one, or the one that names the operator's
-        entry. Raises ``NotDecidable`` if it cannot be found."""
+        """The delivered kernel without the mark of the entry it was served from, so that kernels
+        of two runs can be compared. Raises ``NotDecidable`` if it cannot be found."""
+        kernel = self.kernel_as_delivered(operator)
+        canary = self._canary_of(kernel)
+        return kernel if canary is None or not canary.original else canary.original
+
+    def kernel_as_delivered(self, operator: OperatorSpec) -> bytes:
+        """The kernel object in the ``.om`` file, byte for byte: the only one, or the one that names
+        the operator's entry. Raises ``NotDecidable`` if it cannot be found."""
         candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
             stem = self.known.get(operator, "").encode()
@@ -143,13 +150,16 @@ class Run(ObservedFiles):
 
     def unmarked_sha256(self, operator: OperatorSpec) -> str:
         """Digest of the delivered kernel as it was before it was marked."""
-        kernel = self.kernel(operator)
-        digest = sha256(kernel)
-        for token in find_canaries(kernel):
-            canary = (self.marked or {}).get(token)
-            if canary is not None and canary.marked_sha256 == digest:
-                return canary.original_sha256
-        return digest
+        kernel = self.kernel_as_delivered(operator)
+        canary = self._canary_of(kernel)
+        return sha256(kernel) if canary is None else canary.original_sha256
+
+    def _canary_of(self, kernel: bytes) -> Canary | None:
+        """The canary that a kernel carries, if that is all that was changed in it."""
+        tokens = find_canaries(kernel)
+        digest = sha256(kernel) if tokens else ""
+        known = (each for token in tokens if (each := (self.marked or {}).get(token)))
+        return next((each for each in known if each.marked_sha256 == digest), None)
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
         """The operator's outcome: where its kernel came from, and the fate of its entry. Raises
@@ -196,7 +206,7 @@ class Run(ObservedFiles):
         served = self._carried(operator)
         if len(served) == 1:
             return next(iter(served))
-        digest = sha256(self.kernel(operator))
+        digest = sha256(self.kernel_as_delivered(operator))
         stems = [
             Path(path).stem
             for path, state in self.after.files.items()
@@ -270,7 +280,7 @@ class Run(ObservedFiles):
         candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
             return candidates <= digests
-        return sha256(self.kernel(operator)) in digests
+        return sha256(self.kernel_as_delivered(operator)) in digests
 
     def _had_entries(self) -> bool:
         return any(path.endswith(".json") for path in self.before.files)

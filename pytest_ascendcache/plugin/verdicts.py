@@ -18,8 +18,15 @@ from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import is_looked_for, observed_harm
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.repeat import repeat_line
-from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of, settings_of
+from pytest_ascendcache.plugin.stash import (
+    EVIDENCE,
+    GANG,
+    RENDEZVOUS,
+    ascend_session_of,
+    settings_of,
+)
 from pytest_ascendcache.ranks import GangAborted, RankLost
+from pytest_ascendcache.ranks.rank import any_rank
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 from pytest_ascendcache.words import instead
@@ -259,12 +266,15 @@ def _verdict(
 def _has_judged_nothing(item: pytest.Item, evidence: Evidence) -> bool:
     """Whether a user's check ran no toolchain and does not note what else it judged.
 
-    A rank of a gang may have nothing to do, and the suite says by itself what it has not judged.
+    One rank of a gang may have nothing to do, but not all. The suite says by itself what it has not
+    judged.
     """
-    own = item.getparent(SuiteModule) is None and "ascend_rank" not in vars(item).get(
-        "fixturenames", ()
-    )
-    return own and not (evidence.starts or evidence.notes or evidence.readings)
+    if item.getparent(SuiteModule) is not None:
+        return False
+    has_judged = bool(evidence.starts or evidence.notes or evidence.readings)
+    if RENDEZVOUS in item.stash:
+        has_judged = any_rank(item.stash[RENDEZVOUS], has_judged)
+    return not has_judged
 
 
 def _take_xfail(

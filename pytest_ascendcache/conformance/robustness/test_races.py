@@ -47,7 +47,7 @@ def marked(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> Entry
 def test_a_reader_meets_a_writer_at_every_moment(
     cache: CacheUnderTest, add: OperatorSpec, marked: Entry, kind: CrashKind
 ) -> None:
-    old = marked.object
+    old = marked.object_bytes
     writing = cache.interruption(add, mode=FORCE)
     for state in writing.states(kind):
         writing.enter(state)
@@ -57,7 +57,7 @@ def test_a_reader_meets_a_writer_at_every_moment(
         assert run.succeeded, f"{where}: the compile {run.result.ending}"
         if find_canaries(run.model(add).read_bytes()):
             assert whole, f"{where}: the object of one writer with metadata of another is served"
-            assert run.kernel(add) == old, f"{where}: half a kernel is served"
+            assert run.kernel_as_delivered(add) == old, f"{where}: half a kernel is served"
         else:
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
 
@@ -68,7 +68,7 @@ def test_a_reader_meets_a_writer_at_every_moment(
 def test_a_reader_is_overtaken_by_a_writer(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, marked: Entry, forced: str
 ) -> None:
-    old = marked.object
+    old = marked.object_bytes
     reading = cache.interruption(add, mode=ENABLE)
     reads = [each for each in reading.holdable if each.act is Act.READ]
     own = [each for each in reads if marked.stem in each.path]
@@ -110,7 +110,9 @@ def meet(
 
 
 def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
-    return bool(find_canaries(run.model(operator).read_bytes())) and run.kernel(operator) == kernel
+    return bool(find_canaries(run.model(operator).read_bytes())) and (
+        run.kernel_as_delivered(operator) == kernel
+    )
 
 
 @rule("cache-mode/parallel-force")
