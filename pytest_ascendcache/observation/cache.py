@@ -34,10 +34,12 @@ from pytest_ascendcache.observation.request_options import (
     RequestOptions,
     checked,
     checked_operators,
+    checked_requests,
 )
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
+from pytest_ascendcache.words.wrong_use import checked_path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -193,6 +195,7 @@ class CacheUnderTest:
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process for each request, all at the same time, between one pair of snapshots.
         Raises ``ToolchainError`` if one of them does not end."""
+        requests = checked_requests("together", requests)
         bystanders = self.witness.bystanders(requests)
         runs = self._watched(requests)
         self.witness.compare(bystanders)
@@ -326,20 +329,22 @@ class CacheUnderTest:
             for problem in entry.problems()
         ]
 
-    def moved(self, sandbox: Path) -> CacheUnderTest:
+    def moved(self, sandbox: Path | str) -> CacheUnderTest:
         """The same toolchain and markers in another sandbox: cache, HOME and working directory.
         What is served there does not depend on where it was compiled."""
+        place = checked_path("sandbox", sandbox)
         other = type(self)(
-            self.toolchain, sandbox, self._control, self.evidence, self._shared, self.edition
+            self.toolchain, place, self._control, self.evidence, self._shared, self.edition
         )
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
         return other
 
-    def elsewhere(self, root: Path) -> CacheUnderTest:
+    def elsewhere(self, root: Path | str) -> CacheUnderTest:
         """The same toolchain and sandbox with another cache directory."""
         other = self.moved(self.sandbox)
-        other.root, other.layout = root, CacheLayout(root)
+        other.root = checked_path("root", root)
+        other.layout = CacheLayout(other.root)
         return other
 
     def seen_at(self, root: Path) -> CacheUnderTest:

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
 
 from pytest_ascendcache.contract import CacheMode, DebugConfig, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import CompileRequest
 from pytest_ascendcache.words import instead
+from pytest_ascendcache.words.wrong_use import WrongUse, checked_path, wrong
 
 ModeName = Literal["enable", "force", "disable"]
 SelectModeName = Literal[
@@ -23,12 +27,7 @@ SelectModeName = Literal[
     "high_precision_for_all",
     "high_performance_for_all",
 ]
-DebugLevel = Literal[0, 1, 2, 3, 4]
-
-
-class WrongUse(TypeError, ValueError):
-    """A call that this package cannot carry out. The text says what is wrong, with the value, and
-    what is allowed."""
+PhaseName = Literal["training", "inference"]
 
 
 class EntryOptions(TypedDict, total=False):
@@ -83,14 +82,14 @@ def _of_enum(kind: type[_Member]) -> Callable[[str, object], _Member]:
             return kind(value)
         if isinstance(value, str):
             raise WrongUse(f"{name} is {value!r}; {instead(value, names)}")
-        raise _wrong(name, value, f"one of {', '.join(names)}")
+        raise wrong(name, value, f"one of {', '.join(names)}")
 
     return read
 
 
 def _debug_level(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(name, value, "a number from 0 to 4")
+        raise wrong(name, value, "a number from 0 to 4")
     if not 0 <= value <= 4:
         raise WrongUse(
             f"{name} is {value}; give a number from 0 to 4, or a bad one on purpose as "
@@ -99,9 +98,15 @@ def _debug_level(name: str, value: object) -> int:
     return value
 
 
+def _rank(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise wrong(name, value, "a number, or environment={'RANK_ID': ...} for a bad one")
+    return value
+
+
 def _chip(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise _wrong(name, value, "the name of a chip such as 'Ascend910B1'")
+        raise wrong(name, value, "the name of a chip such as 'Ascend910B1'")
     if not re.fullmatch(r"[A-Z][A-Za-z0-9_-]*", value):
         raise WrongUse(f"{name} is {value!r}; chips are spelled as in 'Ascend910B1'.")
     return value
@@ -110,35 +115,23 @@ def _chip(name: str, value: object) -> str:
 def _types(name: str, value: object) -> tuple[str, ...]:
     allowed = "a list of operator types, such as ['Exp', 'Sqrt']"
     if not isinstance(value, (tuple, list)) or not all(isinstance(each, str) for each in value):
-        raise _wrong(name, value, allowed)
+        raise wrong(name, value, allowed)
     return tuple(value)
 
 
 def _an(kind: type, allowed: str) -> Callable[[str, object], Any]:
     def read(name: str, value: object) -> Any:
         if not isinstance(value, kind):
-            raise _wrong(name, value, allowed)
+            raise wrong(name, value, allowed)
         return value
 
     return read
 
 
-def checked_path(name: str, value: object) -> Path:
-    """A path that a caller gives as text or as a path.
-
-    Raises ``WrongUse`` for anything else.
-    """
-    if not isinstance(value, (str, Path)):
-        raise _wrong(name, value, "a path")
-    if value == "" or "\0" in str(value):
-        raise WrongUse(f"{name} is {value!r}; give a path.")
-    return Path(value)
-
-
 def checked_environment(name: str, value: object) -> dict[str, str]:
     """Variables of a process. Raises ``WrongUse`` for a value that is no text."""
     if not isinstance(value, Mapping):
-        raise _wrong(name, value, "a dict of texts")
+        raise wrong(name, value, "a dict of texts")
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise WrongUse(
@@ -150,18 +143,20 @@ def checked_environment(name: str, value: object) -> dict[str, str]:
 
 def _names(name: str, value: object) -> frozenset[str]:
     if isinstance(value, str) or not all(isinstance(each, str) for each in _each(name, value)):
-        raise _wrong(name, value, "a set of names of variables")
+        raise wrong(name, value, "a set of names of variables")
     return frozenset(_each(name, value))
 
 
 def _each(name: str, value: object) -> Sequence[Any]:
     if not isinstance(value, (set, frozenset, list, tuple)):
-        raise _wrong(name, value, "a set of names of variables")
+        raise wrong(name, value, "a set of names of variables")
     return tuple(value)
 
 
 _READ: Mapping[str, Callable[[str, object], Any]] = {
     "mode": _of_enum(CacheMode),
+    "phase": _of_enum(Phase),
+    "rank": _rank,
     "cache_mode": _of_enum(CacheMode),
     "environment": checked_environment,
     "debug_level": _debug_level,
@@ -214,5 +209,20 @@ def checked_operators(where: str, operators: Sequence[object]) -> tuple[Operator
     return tuple(each for each in operators if isinstance(each, OperatorSpec))
 
 
-def _wrong(name: str, value: object, allowed: str) -> WrongUse:
-    return WrongUse(f"{name} is {value!r} ({type(value).__name__}); give {allowed}.")
+def checked_network(where: str, network: object) -> Network:
+    """The network of the call ``where``. Raises ``WrongUse`` for anything else."""
+    if not isinstance(network, Network):
+        raise WrongUse(
+            f"{where}() got {network!r} where a network is meant; give that of "
+            "read_network('FILE.json')."
+        )
+    return network
+
+
+def checked_requests(where: str, requests: object) -> Sequence[CompileRequest]:
+    """The requests of the call ``where``. Raises ``WrongUse`` for anything else."""
+    if not isinstance(requests, (list, tuple)) or not all(
+        isinstance(each, CompileRequest) for each in requests
+    ):
+        raise WrongUse(f"{where}() takes a list of requests: {where}([cache.request(...), ...]).")
+    return requests

@@ -21,6 +21,7 @@ from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
+from pytest_ascendcache.words.wrong_use import WrongUse
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,8 +63,16 @@ class Run(ObservedFiles):
             )
         ]
 
+    def _check(self, operator: object) -> None:
+        """Refuse an operator that this run did not compile."""
+        if not isinstance(operator, OperatorSpec) or operator not in self._models:
+            compiled = ", ".join(map(str, self.operators))
+            raise WrongUse(f"{operator!r} is no operator of this run, which compiled {compiled}.")
+
     def model(self, operator: OperatorSpec) -> Path:
-        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none."""
+        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none, and ``WrongUse`` as
+        all methods for an operator of another run."""
+        self._check(operator)
         path = self._models[operator]
         if path is None:
             raise NotDecidable(f"{operator}: no .om file was delivered")
@@ -164,6 +173,7 @@ class Run(ObservedFiles):
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
         """The operator's outcome: where its kernel came from, and the fate of its entry. Raises
         ``NotDecidable`` if neither canaries nor files can tell."""
+        self._check(operator)
         if self.born is not None:
             raise NotDecidable(
                 f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
@@ -196,11 +206,13 @@ class Run(ObservedFiles):
 
     def fate(self, operator: OperatorSpec) -> Fate:
         """The fate of the operator's entry."""
+        self._check(operator)
         stem = self.stem(operator)
         return Fate.ABSENT if stem is None else self.fate_of(f"{self._directory}{stem}")
 
     def stem(self, operator: OperatorSpec) -> str | None:
         """The operator's entry: a known one, or a new one that holds the delivered kernel."""
+        self._check(operator)
         if operator in self.known:
             return self.known[operator]
         served = self._carried(operator)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_ascendcache.operators.dtypes import DataType, data_type, type_names
 from pytest_ascendcache.operators.formulas import OPERATORS
 from pytest_ascendcache.operators.semantics import UnknownOperator, evaluate
 from pytest_ascendcache.operators.spec import (
@@ -15,14 +14,13 @@ from pytest_ascendcache.operators.spec import (
     OperatorSpec,
     TensorDesc,
     attributes,
+    checked_shape,
+    checked_type,
 )
 from pytest_ascendcache.words import instead
+from pytest_ascendcache.words.wrong_use import WrongUse
 
 Shape = int | tuple[int, ...]
-
-
-class OperatorError(TypeError, ValueError):
-    """An operator that cannot be described in one line. The text says what to write instead."""
 
 
 def operator(
@@ -40,37 +38,27 @@ def operator(
     ``operator("MatMulV2", "float16", (4, 8), (8, 2))``. Further keywords are attributes:
     ``operator("SoftmaxV2", "float16", 4, 8, axes=(-1,))``. The number of inputs and the shape of
     the output (``output``) follow from the type where this package knows what it computes; else
-    there is one input, and the output has its shape. Raises ``OperatorError`` for anything else.
+    there is one input, and the output has its shape. Raises ``WrongUse`` for anything else.
     """
-    if not isinstance(type, str) or not type[:1].isalpha() or not type[:1].isupper():
+    if not isinstance(type, str) or not type[:1].isupper():
         near = instead(str(type), OPERATORS, "types are CANN's, such as 'Add'.")
-        raise OperatorError(f"operator(): {type!r} is no operator type; {near}")
-    kind, shapes = _dtype(dtype), _shapes(type, shape)
+        raise WrongUse(f"operator(): {type!r} is no operator type; {near}")
+    kind, shapes = checked_type(dtype), _shapes(type, shape)
     inputs = tuple(TensorDesc(each, kind, format) for each in shapes)
     spec = OperatorSpec(type, inputs, (), _attributes(type, values), name)
     made = output if output is not None else _output(spec)
-    outputs = (TensorDesc(_shape(type, made), kind, format),)
+    outputs = (TensorDesc(checked_shape(made), kind, format),)
     return OperatorSpec(type, inputs, outputs, spec.attributes, name)
-
-
-def _dtype(name: object) -> DataType:
-    try:
-        return data_type(name)  # type: ignore[arg-type]  # a user may write anything
-    except (KeyError, TypeError):
-        names = type_names()
-        raise OperatorError(
-            f"operator(): {name!r} is no data type; {instead(str(name), names)}"
-        ) from None
 
 
 def _shapes(type: str, given: Sequence[object]) -> list[tuple[int, ...]]:
     known = OPERATORS.get(type)
     least = 1 if known is None else known.least
     if all(isinstance(each, int) for each in given):
-        return [_shape(type, given)] * least
-    shapes = [_shape(type, each) for each in given]
+        return [checked_shape(tuple(given))] * least
+    shapes = [checked_shape(each) for each in given]
     if known is not None and not least <= len(shapes) <= known.most:
-        raise OperatorError(
+        raise WrongUse(
             f"operator(): {type} has {_number(least, known.most)}, and {len(shapes)} shapes are "
             "given; give one shape for each input, or numbers for all of them."
         )
@@ -82,24 +70,12 @@ def _number(least: int, most: int) -> str:
     return f"{number} input{'' if number == '1' else 's'}"
 
 
-def _shape(type: str, given: object) -> tuple[int, ...]:
-    numbers = tuple(given) if isinstance(given, (tuple, list)) else None
-    if numbers is None or not all(
-        isinstance(each, int) and not isinstance(each, bool) and each >= -1 for each in numbers
-    ):
-        raise OperatorError(
-            f"operator(): {given!r} is no shape; write numbers, as in operator({type!r}, "
-            "'float16', 4, 8)."
-        )
-    return numbers
-
-
 def _attributes(type: str, values: dict[str, AttributeValue]) -> tuple[Attribute, ...]:
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     try:
         return attributes(**given)
     except KeyError as error:
-        raise OperatorError(
+        raise WrongUse(
             f"operator(): an attribute of {type} is a {error.args[0].__name__}; give a number, a "
             "text, True or False, or a tuple of these."
         ) from None
@@ -115,5 +91,7 @@ def _output(spec: OperatorSpec) -> tuple[int, ...]:
     except UnknownOperator:
         return first
     except ValueError as error:
-        raise OperatorError(f"operator(): {error}") from None
+        raise WrongUse(
+            f"operator(): nothing computes {error}; give shapes and attributes that fit."
+        ) from None
     return tuple(result.shape)
