@@ -22,6 +22,6 @@ def checked_path(name: str, value: object) -> Path:
     """
     if not isinstance(value, (str, Path)):
         raise wrong(name, value, "a path")
-    if "\0" in str(value) or value == "":
+    if value == "":
         raise WrongUse(f"{name} is {value!r}; give a path.")
     return Path(value)

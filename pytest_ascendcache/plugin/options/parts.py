@@ -61,11 +61,10 @@ class Campaigns:
     release: bool = False
     audit: bool = False
 
-    def folders(self, values: Values, mindspore: bool) -> tuple[str, ...]:
-        """The campaigns' folders."""
+    def folders(self, values: Values, mindspore: bool, chosen: bool) -> tuple[str, ...]:
+        """The campaigns' folders. ``chosen``: rules or arguments choose among all of the suite."""
         on_nodes = self.nodes and not mindspore
-        # A stress run on nodes is one campaign; what else is asked about nodes, rules name.
-        shared = on_nodes and (not self.stress or bool(values["--ascend-rule"]))
+        shared = on_nodes and (not self.stress or chosen)  # stress on nodes is one campaign
         asked = {
             "stress": self.stress,
             "stress_on_nodes": on_nodes and self.stress,
@@ -99,9 +98,8 @@ def read_parts(
     mindspore = toolchain in MINDSPORE_TOOLCHAINS
     looks = any(map(values.given, _LOOKING))
     own = _names_own_tests(config) and not looks
-    also = campaigns.folders(values, mindspore)
-    # Rules choose among all of the suite, and so does who names its parts.
     chosen = bool(values["--ascend-rule"] or typed_tests(config)) or looks
+    also = campaigns.folders(values, mindspore, chosen)
     campaign = (campaigns.stress or campaigns.nodes) and not chosen
     documents = judging and not campaign and (not own or bool(values["--ascend-rule"]))
     folders = (*_documents(toolchain), *also) if documents else also
