@@ -80,7 +80,7 @@ def _class(kind: type) -> str:
         elif isinstance(member, classmethod) or (
             inspect.isfunction(member) and ours.startswith("pytest_ascendcache")
         ):
-            function = getattr(member, "__func__", member)
+            function: Any = getattr(member, "__func__", member)
             signature = _plain(str(inspect.signature(function)))
             lines.append(f"* `{name}{signature}`: {_text(function, one=True)}")
     return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from pytest_ascendcache.plugin.stash import (
     EVIDENCE,
     GANG,
     RENDEZVOUS,
+    as_known,
     ascend_session_of,
     settings_of,
 )
@@ -141,7 +142,9 @@ def judge(
         verdict = Verdict.KNOWN_DEVIATION
     if verdict is not Verdict.PASS:
         evidence.explain()
-    if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
+    if deviation is not None:
+        as_known(report, deviation["reason"])
+    elif verdict is Verdict.WARN:
         report.outcome = "passed"
         report.longrepr = None
     elif verdict is Verdict.NOT_APPLICABLE and report.failed:

@@ -356,7 +356,9 @@ def whole(suite: pytest.Pytester) -> pytest.Pytester:
 def test_a_whole_run_says_what_a_list_need_not_say(
     whole: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
-    result = _run(whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-report=r.json", *workers)
+    result = _run(
+        whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-report=r.json", *workers
+    )
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
