@@ -35,7 +35,8 @@ def judge_first(config: pytest.Config, hooks: object) -> None:
     inner = [
         place
         for place, each in enumerate(order)
-        if getattr(each.plugin, "__name__", type(each.plugin).__module__).startswith(_PYTESTS_OWN)
+        if not each.tryfirst
+        and getattr(each.plugin, "__name__", type(each.plugin).__module__).startswith(_PYTESTS_OWN)
     ]
     order.insert(max(inner, default=-1) + 1, ours[0])
 

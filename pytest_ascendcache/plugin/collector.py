@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
+from pytest_ascendcache.plugin.keeping import keep_evidence
 from pytest_ascendcache.plugin.pace import Pace
 from pytest_ascendcache.plugin.reporting import (
     tell_github,
@@ -239,6 +241,21 @@ class Collector:
                 *(f"ERROR: {each}" for each in problems),
                 *tell_github(self._report, language_of(self._config)),
             ]
+        if session.exitstatus == pytest.ExitCode.TESTS_FAILED and self._records:
+            self._closing_lines += keep_evidence(self._report, self._histories())
+
+    def _histories(self) -> list[Path]:
+        """Histories of stress runs that lie beside the sandboxes, on whichever worker."""
+        try:
+            above = self._session.base.parent
+        except ToolchainError:
+            return []
+        return sorted(
+            {
+                *above.glob("ascendcache*/stress-*.jsonl"),
+                *above.glob("*/ascendcache*/stress-*.jsonl"),
+            }
+        )
 
     def _document(self, exit_status: int) -> Document:
         return document(self._description(exit_status), self._records, self._rules)
