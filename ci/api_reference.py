@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from pytest_ascendcache import contract, observation, operators, toolchains
+import pytest_ascendcache
+from pytest_ascendcache import toolchains
+from pytest_ascendcache.observation import request_options
 from pytest_ascendcache.plugin import fixtures, hookspecs
 
 _HEAD = """\
@@ -16,29 +20,19 @@ _HEAD = """\
 What tests and toolchains of your own may rest on; everything else may change at any time (see
 [CONTRIBUTING](../CONTRIBUTING.md#what-is-public)). The [guide](guide.md) shows fixtures in use,
 [own toolchains](own-toolchain.md) the base classes. Made from docstrings by `ci/docs`.
+
+Tests import from `pytest_ascendcache` alone, adapters of toolchains also from
+`pytest_ascendcache.toolchains`. A call that cannot be carried out raises `WrongUse` with one
+sentence.
 """
-_PUBLIC: dict[Any, tuple[str, ...]] = {
-    observation: (
-        "CacheUnderTest",
-        "Run",
-        "NetworkUnderTest",
-        "NetworkRun",
-        "StaticKernelsUnderTest",
-        "ClientRun",
-        "Evidence",
-        "NotDecidable",
-    ),
-    operators: ("OperatorSpec", "TensorDesc"),
-    contract: ("CacheMode", "CompileOptions", "Outcome", "Delivered", "Fate", "Capability"),
-    toolchains: (
-        "Toolchain",
-        "BaseToolchain",
-        "CommandToolchain",
-        "CompileRequest",
-        "CompileResult",
-        "ToolchainError",
-    ),
-}
+_OF_TOOLCHAINS = (
+    "Toolchain",
+    "BaseToolchain",
+    "CommandToolchain",
+    "CompileRequest",
+    "CompileResult",
+)
+_KEYWORDS = (request_options.EntryOptions, request_options.RequestOptions)
 
 
 def api_reference() -> str:
@@ -46,8 +40,11 @@ def api_reference() -> str:
     names = sorted(name for name, value in vars(fixtures).items() if _is_fixture(value))
     parts = [_HEAD, "## Fixtures\n", *map(_fixture, names)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
-    for module, public in _PUBLIC.items():
-        parts += [f"## `{module.__name__}`\n", *(_class(getattr(module, each)) for each in public)]
+    door = pytest_ascendcache
+    parts += ["## `pytest_ascendcache`\n", *(_any(getattr(door, each)) for each in door.__all__)]
+    parts += ["## Keywords of a compile\n", *map(_keywords, _KEYWORDS)]
+    parts += ["## `pytest_ascendcache.toolchains`\n"]
+    parts += [_class(getattr(toolchains, each)) for each in _OF_TOOLCHAINS]
     return "\n".join(parts)
 
 
@@ -64,19 +61,71 @@ def _fixture(name: str) -> str:
     return f"### `{name}` → `{returns}`\n\n{_text(function)}\n"
 
 
+def _any(value: Any) -> str:
+    return _class(value) if inspect.isclass(value) else _function(value)
+
+
 def _class(kind: type) -> str:
-    lines = [f"### `{kind.__name__}`\n\n{_text(kind)}\n"]
+    lines = [f"### `{kind.__name__}`\n\n{_text(kind)}\n", *_fields(kind)]
+    own = {name for name in dir(kind) if name in vars(Enum) or name in dir(str)}
     for name in dir(kind):
         member = inspect.getattr_static(kind, name)
         ours = getattr(member, "__module__", "") or ""
-        if name.startswith("_") or not inspect.getdoc(getattr(kind, name)):
+        if name.startswith("_") or (issubclass(kind, Enum) and name in own):
+            continue
+        if not inspect.getdoc(getattr(kind, name)):
             continue
         if isinstance(member, (property, cached_property)):
             lines.append(f"* `{name}`: {_text(member, one=True)}")
-        elif inspect.isfunction(member) and ours.startswith("pytest_ascendcache"):
-            signature = _plain(str(inspect.signature(member)))
-            lines.append(f"* `{name}{signature}`: {_text(member, one=True)}")
+        elif isinstance(member, classmethod) or (
+            inspect.isfunction(member) and ours.startswith("pytest_ascendcache")
+        ):
+            function: Any = getattr(member, "__func__", member)
+            signature = _plain(str(inspect.signature(function)))
+            lines.append(f"* `{name}{signature}`: {_text(function, one=True)}")
     return "\n".join(lines) + "\n"
+
+
+def _fields(kind: type) -> list[str]:
+    """The values of an enum, or the fields of a dataclass with types and defaults."""
+    if issubclass(kind, Enum):
+        return [f"* `{each.name}`: `{each.value!r}`" for each in kind]
+    if not dataclasses.is_dataclass(kind):
+        return []
+    return [
+        f"* `{each.name}: {_plain(str(each.type))}{_default(each)}`"
+        for each in dataclasses.fields(kind)
+        if not each.name.startswith("_")
+    ]
+
+
+def _default(each: dataclasses.Field[Any]) -> str:
+    if each.default is not dataclasses.MISSING:
+        value = each.default
+        if callable(value):
+            return ""
+        shown = str(value) if isinstance(value, Enum) else repr(value)
+        return "" if " at 0x" in shown else f" = {shown}"
+    made = each.default_factory
+    return "" if made is dataclasses.MISSING else f" = {made()!r}"
+
+
+def _keywords(kind: Any) -> str:
+    """The keywords that a call takes, with their types."""
+    own = inspect.get_annotations(kind)
+    inherited = inspect.get_annotations(kind.__bases__[0]) if kind.__bases__ else {}
+    names = [name for name in own if name not in inherited]
+    lines = [f"* `{name}: {_named(own[name])}`" for name in names]
+    return "\n".join([f"{_text(kind)}\n", *lines]) + "\n"
+
+
+def _named(annotation: Any) -> str:
+    """An annotation as it is written, with texts in the place of their aliases."""
+    text = str(getattr(annotation, "__forward_arg__", annotation))
+    for alias in ("ModeName", "SelectModeName", "PhaseName"):
+        texts = " | ".join(map(repr, getattr(request_options, alias).__args__))
+        text = re.sub(rf"\b{alias}\b", texts, text)
+    return text
 
 
 def _function(function: Any) -> str:
@@ -87,7 +136,8 @@ def _function(function: Any) -> str:
 def _plain(text: str) -> str:
     """Return a signature without quotes around types and without ``self``."""
     unquoted = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
-    return re.sub(r"\(self(: \w+)?(, )?", "(", unquoted.strip("'"))
+    unquoted = re.sub(r"\((?:self|cls)(: \w+)?(, )?", "(", unquoted.strip("'"))
+    return _named(unquoted)
 
 
 def _text(documented: Any, one: bool = False) -> str:

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache import CacheMode
 from pytest_ascendcache.toolchains import CommandToolchain, ProcessLauncher, ToolchainError
 
 SOURCE = """void kernel(const float *x, const float *y, float *out)

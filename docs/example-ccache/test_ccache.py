@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_ascendcache.contract import CacheMode, Delivered
-from pytest_ascendcache.operators import TensorDesc
+from pytest_ascendcache import CacheMode, Delivered, TensorDesc
 
 COMPILED, REUSED = Delivered.COMPILED, Delivered.REUSED
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_ascendcache.caches.elf import ElfError, add_note, named_sections
 from pytest_ascendcache.caches.entry import Entry, sha256
@@ -30,13 +30,14 @@ _NOTES = re.compile(rb"\.note.*|\.comment")
 @dataclass(frozen=True)
 class Canary:
     """A canary in an entry: its token, the entry's stem, the object's digest without and with it,
-    and the object's size in bytes without it."""
+    and the object without it, with its size in bytes."""
 
     token: str
     stem: str
     original_sha256: str
     marked_sha256: str
     original_size: int = 0
+    original: bytes = field(default=b"", repr=False)
 
 
 def plant_canary(entry: Entry) -> Canary:
@@ -45,13 +46,13 @@ def plant_canary(entry: Entry) -> Canary:
     Raises ``ValueError`` if the entry is not valid, because then a mark would prove nothing.
     """
     problems = entry.problems()
-    if problems or entry.object is None:
+    if problems or entry.object_bytes is None:
         raise ValueError(f"{entry.stem} is not a valid entry: {'; '.join(problems)}")
     token = secrets.token_hex(16)
-    before = entry.object
+    before = entry.object_bytes
     marked = add_note(before, SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
     entry.write_object(marked)
-    return Canary(token, entry.stem, sha256(before), sha256(marked), len(before))
+    return Canary(token, entry.stem, sha256(before), sha256(marked), len(before), before)
 
 
 def find_canaries(data: bytes) -> frozenset[str]:

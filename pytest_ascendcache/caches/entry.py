@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from pytest_ascendcache.caches.elf import ElfError, object_size, rename_symbol
 from pytest_ascendcache.caches.snapshot import read_quietly
@@ -54,14 +54,17 @@ class CachedUnit:
         return {stem: cls(stem, directory) for stem in sorted(stems)}
 
     def path(self, suffix: str) -> Path:
+        """The path of the file with this suffix."""
         return self.directory / f"{self.stem}{suffix}"
 
     @property
     def paths(self) -> tuple[Path, ...]:
+        """The paths of all files, whether or not they exist."""
         return tuple(map(self.path, self.suffixes))
 
     @property
     def metadata_path(self) -> Path:
+        """The path of the metadata."""
         return self.path(".json")
 
     @property
@@ -71,6 +74,7 @@ class CachedUnit:
 
     @property
     def info_path(self) -> Path:
+        """The path of the description that MindSpore keeps beside a kernel."""
         return self.path(".info")
 
     @property
@@ -80,9 +84,20 @@ class CachedUnit:
         return match["type"] if match else self.stem
 
     @cached_property
-    def object(self) -> bytes | None:
-        """The content of the ``.o`` file, or ``None`` if it cannot be read."""
+    def object_bytes(self) -> bytes | None:
+        """The content of the ``.o`` file, or ``None`` if it cannot be read. A mark is part of it,
+        if a compile was watched since the entry was stored."""
         return self.content(".o")
+
+    if not TYPE_CHECKING:  # for a type checker the attribute does not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name == "object":
+                raise AttributeError(
+                    f"an {type(self).__name__} has no 'object'; use object_path for the file, or "
+                    "object_bytes for its content."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
     def metadata(self) -> Any:
@@ -130,7 +145,7 @@ class Entry(CachedUnit):
 
     def problems(self) -> list[str]:
         problems: list[str] = []
-        data, metadata = self.object, self.metadata
+        data, metadata = self.object_bytes, self.metadata
         if not self.metadata_path.exists():
             problems.append("the metadata file is missing")
         elif not isinstance(metadata, dict):

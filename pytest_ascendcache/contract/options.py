@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pytest_ascendcache.words import instead
+from pytest_ascendcache.words.wrong_use import WrongUse, wrong
+
 
 class CacheMode(str, Enum):
     """Values of ``--op_compiler_cache_mode`` (document C, parameter values)."""
@@ -48,11 +51,23 @@ class PrecisionFile:
 
     content: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, str):
+            raise wrong(
+                "the content of a PrecisionFile",
+                self.content,
+                "its text, or use PrecisionFile.of({'Exp': 'high_precision'})",
+            )
+
     @classmethod
     def of(
         cls, by_type: Mapping[str, str], by_name: Mapping[str, str] | None = None
     ) -> PrecisionFile:
         """A file that sets modes by operator type and, in a second section, by operator name."""
+        for each in (by_type, by_name or {}):
+            if not isinstance(each, Mapping):
+                allowed = "a dict such as {'Exp': 'high_precision'}"
+                raise wrong("what PrecisionFile.of() takes", each, allowed)
         lines = [f"{key}={mode}" for key, mode in by_type.items()]
         if by_name:
             lines += ["[ByNodeName]", *(f"{key}={mode}" for key, mode in by_name.items())]
@@ -92,6 +107,11 @@ class DebugConfig:
     switches: tuple[str, ...] | None = ("ccec_g",)
     listed: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in (("switches", self.switches), ("listed", self.listed)):
+            if value is not None and not isinstance(value, tuple):
+                raise wrong(f"{name} of a DebugConfig", value, f"a tuple, such as ({value!r},)")
+
     def text(self) -> str:
         """The file's text, as ATC reads it."""
         lines = []
@@ -121,6 +141,16 @@ class CompileOptions:
     select_implmode: SelectMode | None = None
     implmode_types: tuple[str, ...] | None = None
     precision_file: PrecisionFile | None = None
+
+    def __post_init__(self) -> None:
+        # Texts are what the documents write.
+        for name, kind in (("cache_mode", CacheMode), ("select_implmode", SelectMode)):
+            value = getattr(self, name)
+            if isinstance(value, str) and not isinstance(value, kind):
+                known = [each.value for each in kind]
+                if value not in known:
+                    raise WrongUse(f"{name} is {value!r}; {instead(value, known)}")
+                object.__setattr__(self, name, kind(value))
 
     def but(self, **changes: object) -> CompileOptions:
         """The same options with some changed."""

@@ -31,15 +31,68 @@ class EntryState(str, Enum):
     DAMAGED = "damaged"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
-    """Where the delivered kernel came from, and the fate of the entry."""
+    """Where the delivered kernel came from, and the fate of the entry.
+
+    ``assert run[operator].reused`` asks about the kernel, ``.stored``, ``.kept`` and
+    ``.rewritten`` about the entry; ``==`` compares both.
+    """
 
     delivered: Delivered
     entry: Fate
 
     def __str__(self) -> str:
         return f"{self.delivered.value}, entry {self.entry.value}"
+
+    def __repr__(self) -> str:
+        return f"<the kernel was {_AS_SENTENCE[self.delivered]} {_AS_SENTENCE[self.entry]}>"
+
+    @property
+    def reused(self) -> bool:
+        """Whether the kernel was served from the cache."""
+        return self.delivered is Delivered.REUSED
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the kernel was compiled in this run."""
+        return self.delivered is Delivered.COMPILED
+
+    @property
+    def stored(self) -> bool:
+        """Whether the run stored a new entry."""
+        return self.entry is Fate.STORED
+
+    @property
+    def kept(self) -> bool:
+        """Whether the entry lay there before and is unchanged."""
+        return self.entry is Fate.KEPT
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the run wrote over an entry."""
+        return self.entry is Fate.REWRITTEN
+
+    @property
+    def removed(self) -> bool:
+        """Whether the run removed the entry."""
+        return self.entry is Fate.REMOVED
+
+    @property
+    def absent(self) -> bool:
+        """Whether there was no entry before, nor afterwards."""
+        return self.entry is Fate.ABSENT
+
+
+_AS_SENTENCE: dict[Delivered | Fate, str] = {
+    Delivered.COMPILED: "compiled",
+    Delivered.REUSED: "reused from the cache",
+    Fate.ABSENT: "and there is no entry of it",
+    Fate.STORED: "and its entry was stored",
+    Fate.KEPT: "and its entry was kept as it was",
+    Fate.REWRITTEN: "and its entry was rewritten",
+    Fate.REMOVED: "and its entry was removed",
+}
 
 
 COMPILED, REUSED = Delivered.COMPILED, Delivered.REUSED

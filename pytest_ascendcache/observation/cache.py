@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import CacheLayout
 from pytest_ascendcache.contract import CompileOptions, Edition
@@ -15,10 +15,19 @@ from pytest_ascendcache.observation.evidence import Evidence, PositiveControl
 from pytest_ascendcache.observation.fresh import FreshCompiles
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.recovery import Recovery, delivers
+from pytest_ascendcache.observation.request_options import (
+    CompileKeywords,
+    checked,
+    checked_operators,
+)
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.warm import Preparing, Shared
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.words.wrong_use import checked_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class CacheUnderTest(WatchedCompiles):
@@ -53,18 +62,19 @@ class CacheUnderTest(WatchedCompiles):
 
     # Preparing.
 
-    def warm(self, *operators: OperatorSpec, **options: Any) -> None:
+    def warm(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator. If
         possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
         ``NotDecidable`` if the cache holds no valid entry afterwards."""
+        specs, given = checked_operators("warm", operators), checked("warm", options)
 
         def make() -> None:
-            self._preparing.compile(operators, self._choice(options), options)
+            self._preparing.compile(specs, self._choice(given), given)
 
-        if "environment" in options:
+        if "environment" in given:
             make()
         else:
-            self.prepare((operators, tuple(sorted(options.items()))), make)
+            self.prepare((specs, tuple(sorted(given.items()))), make)
 
     def prepare(self, key: Any, make: Callable[[], None]) -> None:
         """Bring an empty cache into the state that ``make`` produces. To save runs, a cache
@@ -74,7 +84,7 @@ class CacheUnderTest(WatchedCompiles):
 
     # Copies.
 
-    def moved(self, sandbox: Path) -> CacheUnderTest:
+    def moved(self, sandbox: Path | str) -> CacheUnderTest:
         """The same toolchain and markers in another sandbox: cache, HOME and working directory.
         What is served there does not depend on where it was compiled.
 
@@ -83,17 +93,19 @@ class CacheUnderTest(WatchedCompiles):
         at first whether entries are marked and which are left alone. Entries, witness and recovery
         are its own.
         """
+        place = checked_path("sandbox", sandbox)
         other = type(self)(
-            self.toolchain, sandbox, self.control, self.evidence, self._shared, self.edition
+            self.toolchain, place, self.control, self.evidence, self._shared, self.edition
         )
         other.options, other.as_model, other._numbers = self.options, self.as_model, self._numbers
         other.markers = self.markers.inherited()
         return other
 
-    def elsewhere(self, root: Path) -> CacheUnderTest:
+    def elsewhere(self, root: Path | str) -> CacheUnderTest:
         """The same toolchain and sandbox with another cache directory; see :meth:`moved`."""
         other = self.moved(self.sandbox)
-        other.root, other.layout = root, CacheLayout(root)
+        other.root = checked_path("root", root)
+        other.layout = CacheLayout(other.root)
         return other
 
     def seen_at(self, root: Path) -> CacheUnderTest:
@@ -124,11 +136,12 @@ class CacheUnderTest(WatchedCompiles):
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return "" if run.succeeded else f"for {soc} the toolchain {run.result.failure}"
 
-    def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
+    def fresh(self, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> bytes:
         """The kernel of a compile without any cache: under disable, with an empty directory. Two
         such compiles must agree. The result is remembered for the session. Raises ``NotDecidable``
         if two fresh compiles differ."""
-        return self._fresh.kernel(operator, **options)
+        (spec,) = checked_operators("fresh", (operator,))
+        return self._fresh.kernel(spec, **checked("fresh", options))
 
     def unlike_fresh(
         self, run: Run, environment: Mapping[str, str] | None = None
@@ -166,17 +179,21 @@ class CacheUnderTest(WatchedCompiles):
         ``ToolchainError`` if it fails."""
         return self._fresh.kernels(run)
 
-    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
+    def delivers_fresh(
+        self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]
+    ) -> bool:
         """Whether a run delivered the kernel of a fresh compile, byte by byte."""
         return delivers(run, operator, self.fresh(operator, **options))
 
     # Interruptions.
 
-    def interruption(self, *operators: OperatorSpec, **options: Any) -> Interruption[Run]:
+    def interruption(
+        self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]
+    ) -> Interruption[Run]:
         """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
         takes. Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
         undisturbed."""
-        return self._recovery.interruption(operators, options)
+        return self._recovery.interruption(operators, checked("interruption", options))
 
     def recovery(
         self, *operators: OperatorSpec, environment: Any = None, **options: Any

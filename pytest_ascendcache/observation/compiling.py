@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import CacheLayout, Canary, Entry, Snapshot, read_entries
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
@@ -17,9 +17,21 @@ from pytest_ascendcache.observation.gate import Gated
 from pytest_ascendcache.observation.gated_run import GatedRun, look
 from pytest_ascendcache.observation.known_entries import KnownEntries, problems_of
 from pytest_ascendcache.observation.markers import Markers, forget_reads
+from pytest_ascendcache.observation.request_options import (
+    REQUESTED,
+    CompileKeywords,
+    ModeName,
+    RequestOptions,
+    checked,
+    checked_operators,
+    checked_requests,
+)
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class WatchedCompiles(Gated):
@@ -57,12 +69,13 @@ class WatchedCompiles(Gated):
     def compile(
         self,
         *operators: OperatorSpec,
-        mode: CacheMode | None = None,
+        mode: CacheMode | ModeName | None = None,
         environment: Mapping[str, str] | None = None,
-        **options: Any,
+        **options: Unpack[RequestOptions],
     ) -> Run:
         """Compile in one process and watch it. ``options`` are those of :meth:`request`. Raises
-        ``ToolchainError`` if the process fails or does not end. No verdict rests on it."""
+        ``ToolchainError`` if the process fails or does not end (no verdict rests on it), and
+        ``WrongUse`` for options that do not exist."""
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
@@ -74,41 +87,31 @@ class WatchedCompiles(Gated):
         if not self.control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self.control.reason}")
 
-    def attempt(self, *operators: OperatorSpec, **options: Any) -> Run:
+    def attempt(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> Run:
         """Like :meth:`compile`, but a failure is a valid result. Raises ``ToolchainError`` if the
         process does not end."""
         return self.together([self.request(*operators, **options)])[0]
 
     def request(
-        self,
-        *operators: OperatorSpec,
-        mode: CacheMode | None = None,
-        environment: Mapping[str, str] | None = None,
-        cache_dir: Path | str | None = "",
-        raw_mode: str | None = None,
-        debug_file: Path | None = None,
-        umask: int | None = None,
-        raw_options: Mapping[str, str] | None = None,
-        unset: frozenset[str] = frozenset(),
-        **options: Any,
+        self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]
     ) -> CompileRequest:
-        """The request of :meth:`compile`. ``cache_dir`` is this cache by default; ``options`` are
-        fields of ``CompileOptions``."""
-        directory = self.root if cache_dir == "" else cache_dir
+        """The request of :meth:`compile`. ``cache_dir`` is this cache by default; the other
+        ``options`` are fields of ``CompileOptions`` and of :class:`RequestOptions`."""
+        specs, given = checked_operators("compile", operators), checked("compile", options)
+        directory = given.pop("cache_dir", self.root)
+        mode, environment = given.pop("mode", None), given.pop("environment", None)
+        other = {name: given.pop(name) for name in REQUESTED & given.keys()}
         return CompileRequest(
-            operators=operators,
-            options=self.options.but(cache_mode=mode, **options),
-            cache_dir=None if directory is None else Path(directory),
+            operators=specs,
+            options=self.options.but(cache_mode=mode, **given),
+            cache_dir=directory,
             output=self.new_output(),
             work=self.work,
             home=self.home,
             environment=self.edition.limits_in(environment or {}),
-            unset=unset,
-            raw_mode=raw_mode,
-            debug_file=debug_file,
-            umask=umask,
-            raw_options=raw_options or {},
+            raw_options=other.pop("raw_options", None) or {},
             as_model=self.as_model,
+            **other,
         )
 
     def new_output(self, kind: str = "out") -> Path:
@@ -118,6 +121,7 @@ class WatchedCompiles(Gated):
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process for each request, all at the same time, between one pair of snapshots.
         Raises ``ToolchainError`` if one of them does not end."""
+        requests = checked_requests("together", requests)
         bystanders = self.witness.bystanders(requests)
         runs = self._watched(requests)
         self.witness.compare(bystanders)
@@ -166,10 +170,11 @@ class WatchedCompiles(Gated):
 
     # Entries.
 
-    def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
+    def entry(self, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> Entry:
         """The current state of the entry that :meth:`warm` made for an operator under these
         options. Raises ``NotDecidable`` if this cache was not warmed with it."""
-        return self.known.entry(self.layout, operator, self._choice(options))
+        (spec,) = checked_operators("entry", (operator,))
+        return self.known.entry(self.layout, spec, self._choice(checked("entry", options)))
 
     def learn(self, operator: OperatorSpec, stem: str | None, options: CompileOptions) -> None:
         """Record the entry of an operator under these options, as :meth:`warm` does; None forgets
@@ -186,7 +191,7 @@ class WatchedCompiles(Gated):
         """Every entry of one chip by stem, incomplete ones included."""
         return read_entries(self.layout.soc(soc or self.options.soc))
 
-    def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
+    def fate(self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> Fate:
         """What a run did to the entry that :meth:`warm` made for an operator under these
         options."""
         entry = self.entry(operator, **options)

@@ -165,6 +165,6 @@ def _network_marks(toolchain: Toolchain, sandbox: Path) -> tuple[Marks, str]:
     networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(nothing))
     networks.run(NETWORK)
     kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
-    if len(kernels) != 1 or kernels[0].object is None:
+    if len(kernels) != 1 or kernels[0].object_bytes is None:
         return nothing, f"a network of one operator left {len(kernels)} whole kernels"
-    return Impostor(kernels[0].object, kernels[0].metadata["kernelName"]), ""
+    return Impostor(kernels[0].object_bytes, kernels[0].metadata["kernelName"]), ""

@@ -44,7 +44,7 @@ class Markers:
             for entry in read_entries(layout.soc(soc)).values():
                 if entry.stem in self.left_alone:
                     continue
-                if entry.is_valid and not find_canaries(entry.object or b""):
+                if entry.is_valid and not find_canaries(entry.object_bytes or b""):
                     canary = plant_canary(entry)
                     self.tokens[canary.token] = canary
 

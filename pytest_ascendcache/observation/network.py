@@ -18,6 +18,7 @@ from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.impostor import TENSOR, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.request_options import PhaseName, checked, checked_network
 from pytest_ascendcache.observation.watched_ranks import NetworkControl, WatchedRanks
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
@@ -48,13 +49,14 @@ class NetworkUnderTest(WatchedRanks):
     def run(
         self,
         network: Network,
-        rank: int | str | None = None,
+        rank: int | None = None,
         environment: Mapping[str, str] | None = None,
-        phase: Phase | None = None,
+        phase: Phase | PhaseName | None = None,
     ) -> NetworkRun:
         """Run a network as a single rank. Raises ``ToolchainError`` if the process fails or does
-        not end. No verdict rests on it."""
-        request = self.request(network, rank, environment=environment, phase=phase)
+        not end; no verdict rests on it. A bad rank id is a ``RANK_ID`` in ``environment``."""
+        given = checked("run", {"rank": rank, "environment": environment, "phase": phase})
+        request = self.request(checked_network("run", network), **given)
         run = self.attempt(request)
         if not run.succeeded:
             raise ToolchainError(f"the rank {run.result.failure}")
@@ -115,6 +117,7 @@ class NetworkUnderTest(WatchedRanks):
         """Run a network as rank 0, and mark its kernels. Equal kernels of this session are copied
         instead, if the positive control has seen copies used. Raises ``ToolchainError`` if the run
         fails, and ``NotDecidable`` if it leaves no kernels that can be marked."""
+        network = checked_network("warm", network)
         if wrong := misfits(network):
             raise NotDecidable(
                 f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "

@@ -89,7 +89,13 @@ class NetworkRun(ObservedFiles):
 
     @property
     def reused(self) -> frozenset[str]:
-        """Names of the operators that ran a kernel from disk: their output is an impostor's."""
+        """Names of the operators that ran a kernel from disk: their output is an impostor's.
+        Raises ``NotDecidable`` if kernels lay on disk that were not marked."""
+        if self._kernels(self.before) and not self.was_marked:
+            raise NotDecidable(
+                "kernels lay on disk that were not marked, so nothing tells a reuse; call warm() "
+                "or mark() before the run"
+            )
         return frozenset(name for name, how in self._delivered.items() if how == "reused")
 
     @property

@@ -67,7 +67,7 @@ class Recovery:
         if content not in self.seen:
             chip = options.get("soc") or cache.options.soc
             stored = read_entries(cache.layout.soc(chip))
-            objects = {stem: entry.object for stem, entry in stored.items()}
+            objects = {stem: entry.object_bytes for stem, entry in stored.items()}
             second = cache.attempt(*operators, **request)
             if problem := self._problem_of_second(second, expected, objects, chip):
                 return problem

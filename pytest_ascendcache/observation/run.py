@@ -23,6 +23,7 @@ from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
+from pytest_ascendcache.words.wrong_use import WrongUse
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,8 +65,16 @@ class Run(ObservedFiles):
             )
         ]
 
+    def _check(self, operator: object) -> None:
+        """Refuse an operator that this run did not compile."""
+        if not isinstance(operator, OperatorSpec) or operator not in self._models:
+            compiled = ", ".join(map(str, self.operators))
+            raise WrongUse(f"{operator!r} is no operator of this run, which compiled {compiled}.")
+
     def model(self, operator: OperatorSpec) -> Path:
-        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none."""
+        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none, and ``WrongUse`` as
+        all methods for an operator of another run."""
+        self._check(operator)
         path = self._models[operator]
         if path is None:
             raise NotDecidable(f"{operator}: no .om file was delivered")
@@ -78,8 +87,15 @@ class Run(ObservedFiles):
         return dict(reversed(list(pairs)))
 
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object in the ``.om`` file: the only one, or the one that names the operator's
-        entry. Raises ``NotDecidable`` if it cannot be found."""
+        """The delivered kernel without the mark of the entry it was served from, so that kernels
+        of two runs can be compared. Raises ``NotDecidable`` if it cannot be found."""
+        kernel = self.kernel_as_delivered(operator)
+        canary = self._canary_of(kernel)
+        return kernel if canary is None or not canary.original else canary.original
+
+    def kernel_as_delivered(self, operator: OperatorSpec) -> bytes:
+        """The kernel object in the ``.om`` file, byte for byte: the only one, or the one that names
+        the operator's entry. Raises ``NotDecidable`` if it cannot be found."""
         candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
             stem = self.known.get(operator, "").encode()
@@ -145,17 +161,21 @@ class Run(ObservedFiles):
 
     def unmarked_sha256(self, operator: OperatorSpec) -> str:
         """Digest of the delivered kernel as it was before it was marked."""
-        kernel = self.kernel(operator)
-        digest = sha256(kernel)
-        for token in find_canaries(kernel):
-            canary = (self.marked or {}).get(token)
-            if canary is not None and canary.marked_sha256 == digest:
-                return canary.original_sha256
-        return digest
+        kernel = self.kernel_as_delivered(operator)
+        canary = self._canary_of(kernel)
+        return sha256(kernel) if canary is None else canary.original_sha256
+
+    def _canary_of(self, kernel: bytes) -> Canary | None:
+        """The canary that a kernel carries, if that is all that was changed in it."""
+        tokens = find_canaries(kernel)
+        digest = sha256(kernel) if tokens else ""
+        known = (each for token in tokens if (each := (self.marked or {}).get(token)))
+        return next((each for each in known if each.marked_sha256 == digest), None)
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
         """The operator's outcome: where its kernel came from, and the fate of its entry. Raises
         ``NotDecidable`` if neither canaries nor files can tell."""
+        self._check(operator)
         if self.born is not None:
             raise NotDecidable(
                 f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
@@ -188,17 +208,19 @@ class Run(ObservedFiles):
 
     def fate(self, operator: OperatorSpec) -> Fate:
         """The fate of the operator's entry."""
+        self._check(operator)
         stem = self.stem(operator)
         return Fate.ABSENT if stem is None else self.fate_of(f"{self._directory}{stem}")
 
     def stem(self, operator: OperatorSpec) -> str | None:
         """The operator's entry: a known one, or a new one that holds the delivered kernel."""
+        self._check(operator)
         if operator in self.known:
             return self.known[operator]
         served = self._carried(operator)
         if len(served) == 1:
             return next(iter(served))
-        digest = sha256(self.kernel(operator))
+        digest = sha256(self.kernel_as_delivered(operator))
         stems = [
             Path(path).stem
             for path, state in self.after.files.items()
@@ -272,7 +294,7 @@ class Run(ObservedFiles):
         candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
             return candidates <= digests
-        return sha256(self.kernel(operator)) in digests
+        return sha256(self.kernel_as_delivered(operator)) in digests
 
     def _had_entries(self) -> bool:
         return any(path.endswith(".json") for path in self.before.files)

@@ -29,6 +29,7 @@ from pytest_ascendcache.operators.singleop import (
     typed,
 )
 from pytest_ascendcache.operators.spec import OperatorSpec, TensorDesc
+from pytest_ascendcache.words.wrong_use import checked_path
 
 
 class NetworkError(ValueError):
@@ -85,7 +86,7 @@ class Network:
         return tuple(self.nodes[index] for index in TopologicalSorter(graph).static_order())
 
 
-def read_network(path: Path) -> Network:
+def read_network(path: Path | str) -> Network:
     """Read a network file.
 
     Raises:
@@ -93,9 +94,10 @@ def read_network(path: Path) -> Network:
             unknown; a tensor is declared twice or not at all, or has two values or none; constants
             do not fit; the operators have a cycle; a shape is not static.
     """
+    named = checked_path("the path of read_network()", path)
     try:
-        document = parsed_json(file_content(path, "NETWORK", "describes a network"), path)
-        return _network(typed(document, dict, str(path)), str(path))
+        document = parsed_json(file_content(named, "NETWORK", "describes a network"), named)
+        return _network(typed(document, dict, str(named)), str(named))
     except SingleOpError as error:
         raise NetworkError(str(error)) from None
 

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.operators.dtypes import FORMATS, DataType, data_type, type_names
 from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.words.wrong_use import checked_path
 
 _Kind = TypeVar("_Kind")
 
@@ -49,7 +50,7 @@ class SingleOpError(ValueError):
         self.code = code
 
 
-def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
+def read_single_op(path: Path | str) -> tuple[OperatorSpec, ...]:
     """Read every operator of a single-operator file, in file order.
 
     Raises:
@@ -58,8 +59,9 @@ def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
             E10029, the name of an attribute; E10032, a missing or mistyped field; E13006, the type
             of an attribute or constant; E13014, a shape.
     """
-    document = parsed_json(file_content(path, "--singleop", "lists operators"), path)
-    return parse_single_op(document, str(path))
+    named = checked_path("the path of read_single_op()", path)
+    document = parsed_json(file_content(named, "--singleop", "lists operators"), named)
+    return parse_single_op(document, str(named))
 
 
 MOST_BYTES = 64 << 20

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import copysign, prod
 
-from pytest_ascendcache.operators.dtypes import DataType, data_type
+from pytest_ascendcache.operators.dtypes import DataType, data_type, type_names
+from pytest_ascendcache.words import instead
+from pytest_ascendcache.words.wrong_use import WrongUse
 
 AttributeValue = (
     bool
@@ -31,6 +33,25 @@ def _negative_zeros(values: tuple[object, ...]) -> tuple[int, ...]:
     )
 
 
+def checked_type(name: object) -> DataType:
+    """The data type of a name that a user wrote. Raises ``WrongUse`` if there is none."""
+    try:
+        return data_type(name)  # type: ignore[arg-type]  # a user may write anything
+    except (KeyError, TypeError):
+        known = type_names()
+        raise WrongUse(f"{name!r} is no data type; {instead(str(name), known)}") from None
+
+
+def checked_shape(given: object) -> tuple[int, ...]:
+    """A shape that a user wrote. Raises ``WrongUse`` for what is no shape."""
+    numbers = tuple(given) if isinstance(given, (tuple, list)) else None
+    if numbers is None or not all(
+        isinstance(each, int) and not isinstance(each, bool) and each >= -1 for each in numbers
+    ):
+        raise WrongUse(f"{given!r} is no shape; write whole numbers, such as 4, 8.")
+    return numbers
+
+
 @dataclass(frozen=True)
 class TensorDesc:
     """Shape, type and layout of one input or output.
@@ -53,13 +74,18 @@ class TensorDesc:
     _negative_zeros: tuple[int, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DataType) or not isinstance(self.shape, tuple):
+            raise WrongUse(
+                f"TensorDesc({self.shape!r}, {self.dtype!r}) has no tuple as shape and no DataType "
+                "as dtype; write TensorDesc.of('float16', 4, 8)."
+            )
         if places := _negative_zeros(self.const_value):
             object.__setattr__(self, "_negative_zeros", places)
 
     @classmethod
     def of(cls, dtype: str, *shape: int, format: str = "ND", name: str = "") -> TensorDesc:
         """A static tensor, e.g. ``TensorDesc.of("float16", 16, 32)``."""
-        return cls(shape=shape, dtype=data_type(dtype), format=format, name=name)
+        return cls(checked_shape(shape), checked_type(dtype), format=format, name=name)
 
     @property
     def is_static(self) -> bool:
@@ -124,6 +150,14 @@ class OperatorSpec:
     attributes: tuple[Attribute, ...] = ()
     name: str = ""
     fuzzy: bool = False
+
+    def __post_init__(self) -> None:
+        tensors = (self.inputs, self.outputs)
+        if not all(isinstance(each, tuple) for each in tensors):
+            raise WrongUse(
+                f"OperatorSpec({self.type!r}, ...) has no tuples of TensorDesc as inputs and "
+                f"outputs; write operator({self.type!r}, 'float16', 4, 8), or tuples."
+            )
 
     def attribute(self, name: str) -> AttributeValue | None:
         """The value of the attribute ``name``, or ``None`` if the operator lacks it."""

@@ -12,21 +12,15 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.plugin.options.settings import SUITE
+from pytest_ascendcache.plugin.options.parts import SUITE
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.words import instead
 
 
 def add_suite(config: pytest.Config) -> None:
-    """Add the files of the suite to what pytest collects.
-
-    Files can be judged from any directory, so the tests in it are not collected where the options
-    alone ask for the suite. With ``--ascend-cache`` the directory may hold the user's own checks.
-    """
+    """Add the files of the suite to what pytest collects, or collect nothing else."""
     settings = settings_of(config)
-    no_arguments = config.args_source is config.ArgsSource.INVOCATION_DIR
-    suite_only = no_arguments and (settings.looks or not config.getoption("--ascend-cache"))
-    config.args = _with_suite([] if suite_only else config.args, settings.folders)
+    config.args = _with_suite([] if settings.alone else config.args, settings.folders)
 
 
 def _with_suite(arguments: Sequence[str], folders: Sequence[str]) -> list[str]:

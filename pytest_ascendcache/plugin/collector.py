@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
+from pytest_ascendcache.plugin.keeping import keep_evidence
 from pytest_ascendcache.plugin.pace import Pace
 from pytest_ascendcache.plugin.reporting import (
     tell_github,
@@ -198,7 +200,8 @@ class Collector:
     def _is_suite(self) -> bool:
         """Whether the run covers the suite or its core, without gaps."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected, self._settings.folders)
+        folders = self._settings.folders
+        return bool(folders) and not left_out and has_every_file(self._expected, folders)
 
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
         """Whether each listed deviation occurred; empty if the run did not cover the suite."""
@@ -238,6 +241,21 @@ class Collector:
                 *(f"ERROR: {each}" for each in problems),
                 *tell_github(self._report, language_of(self._config)),
             ]
+        if session.exitstatus == pytest.ExitCode.TESTS_FAILED and self._records:
+            self._closing_lines += keep_evidence(self._report, self._histories())
+
+    def _histories(self) -> list[Path]:
+        """Histories of stress runs that lie beside the sandboxes, on whichever worker."""
+        try:
+            above = self._session.base.parent
+        except ToolchainError:
+            return []
+        return sorted(
+            {
+                *above.glob("ascendcache*/stress-*.jsonl"),
+                *above.glob("*/ascendcache*/stress-*.jsonl"),
+            }
+        )
 
     def _document(self, exit_status: int) -> Document:
         return document(self._description(exit_status), self._records, self._rules)
@@ -245,7 +263,8 @@ class Collector:
     def _why_nothing_judged(self) -> str:
         """Why a run without a failure judged nothing either; empty if it judged something."""
         records = self._records
-        if not records and not self._config.getoption("lf", False):
+        asked = self._settings.folders and not self._config.getoption("lf", False)
+        if not records and asked:
             return "no check of the suite was run"
         if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
             return f"none of {count(len(records), 'check')} is applicable"

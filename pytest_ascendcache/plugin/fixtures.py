@@ -214,10 +214,15 @@ def ascend_static_kernels(
     """op_compiler, its packages and clients, with an operator package for this test.
 
     ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
+    Programs other than the reference's may look at other processes of the machine, so their tests
+    take turns, also with ``-n``.
     """
     from pytest_ascendcache.observation import StaticKernelsUnderTest
 
-    with _sandbox(request, ascend_session, ascend_evidence, "OP_COMPILER") as sandbox:
+    with (
+        _sandbox(request, ascend_session, ascend_evidence, "OP_COMPILER") as sandbox,
+        ascend_session.alone(),
+    ):
         toolchain, shelf = ascend_session.toolchain, ascend_session.package_shelf
         turns = ascend_session.turns
         yield StaticKernelsUnderTest(toolchain, sandbox, shelf, ascend_evidence, turns)
@@ -244,7 +249,11 @@ def ascend_script(
 
 @pytest.fixture(scope="session")
 def ascend_operators() -> dict[str, OperatorSpec]:
-    """Small operators that every toolchain knows, by name."""
+    """Small operators that every toolchain knows, by name.
+
+    Only ``sqrt`` is float16. Implementation modes and precision files do nothing for the others,
+    which are float32; use ``operator("Exp", "float16", 8, 16)`` to see them act.
+    """
     from pytest_ascendcache.operators.probes import probe_operators
 
     return probe_operators()

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.plugin import fixtures, hookspecs
-from pytest_ascendcache.plugin.options.settings import SUITE, read_settings
+from pytest_ascendcache.plugin.beside import judge_first, run_once
+from pytest_ascendcache.plugin.options.parts import SUITE
+from pytest_ascendcache.plugin.options.settings import read_settings
 from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
     FAILED,
     JUDGED,
     JUDGED_BY,
+    MERGED,
     RENDEZVOUS,
     SESSION,
     SETTINGS,
@@ -77,13 +80,14 @@ def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
+    judge_first(config, sys.modules[__name__])
     with _usage_errors_in_language(config):
         settings = config.stash[SETTINGS] = read_settings(config)
         if config.getoption("tx", None) or hasattr(config, "workerinput"):
             from pytest_ascendcache.plugin.gangs.items import join_workers
 
             join_workers(config)
-        if settings.folders or settings.typed:
+        if settings.judges or settings.typed:
             from pytest_ascendcache.plugin.registration import register_plugins
 
             register_plugins(config)
@@ -92,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     settings = settings_of(session.config)
-    if settings.folders and settings.needs_toolchain:
+    if settings.judges and settings.needs_toolchain:
         ascend_session_of(session.config).check_base()
 
 
@@ -158,10 +162,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     with _usage_errors_in_language(config):
-        if gangs := [item for item in items if item.get_closest_marker("ascend_ranks")]:
-            from pytest_ascendcache.plugin.gangs.items import check_gangs
-
-            check_gangs(gangs)
         if checks := [item for item in items if item.get_closest_marker("ascend_rule")]:
             from pytest_ascendcache.plugin.verdicts import prepare_items
 
@@ -172,13 +172,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             select_rules(config, items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_finish(session: pytest.Session) -> Generator[None, None, None]:
+    """Check what gangs need, when it is known which of them run, before workers announce them."""
+    gangs = [
+        item
+        for item in session.items
+        if item.get_closest_marker("ascend_ranks")
+        or "ascend_rank" in getattr(item, "fixturenames", ())
+    ]
+    with _usage_errors_in_language(session.config):
+        if gangs:
+            from pytest_ascendcache.plugin.gangs.items import check_gangs
+
+            check_gangs(gangs)
+    yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    if "ascend_rank" not in getattr(item, "fixturenames", ()):
-        return None
-    from pytest_ascendcache.plugin.gangs.items import run_gang_item
+    if "ascend_rank" in getattr(item, "fixturenames", ()):
+        from pytest_ascendcache.plugin.gangs.items import run_gang_item
 
-    return run_gang_item(item, nextitem)
+        return run_gang_item(item, nextitem) or run_once(item, nextitem)
+    return run_once(item, nextitem) if item.get_closest_marker("ascend_rule") else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -186,6 +203,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if MERGED in item.stash:
+        return item.stash[MERGED]
     if item.get_closest_marker("ascend_rule"):
         from pytest_ascendcache.plugin.verdicts import judge
 
@@ -196,6 +215,8 @@ def pytest_runtest_makereport(
         leave_gang(item, call, report)
     if keeps_sandbox(report):
         item.stash[FAILED] = True
+    if getattr(report, "ascend_verdict", "") == "warn":
+        call.excinfo = None  # other plugins would take the exception for a failure
     return report
 
 
@@ -216,7 +237,7 @@ def pytest_terminal_summary(
     if not {"undecided", "warned", "known deviation", "skipped"}.isdisjoint(stats):
         from pytest_ascendcache.plugin.reporting import write_own_checks
 
-        write_own_checks(terminalreporter, with_reasons=not settings_of(config).folders)
+        write_own_checks(terminalreporter, with_reasons=not settings_of(config).judges)
 
 
 def pytest_assertrepr_compare(

@@ -1,8 +1,8 @@
 """What JUnit files, and so GitLab and Jenkins, show of a check.
 
 pytest writes the file. The rule becomes part of a test case's name, because viewers show names but
-no properties. Warnings and known deviations become entries like those of pytest's xfail, because
-viewers hide tests that passed.
+no properties. Known deviations are what pytest calls xfailed. Warnings get an entry like theirs,
+because viewers hide tests that passed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from _pytest.junitxml import xml_key
 from pytest_ascendcache.language import Language, text
 from pytest_ascendcache.reports.reasons import reason
 
-_VISIBLE = ("warn", "known deviation")
-
 
 def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]) -> None:
     """Add rule, harm, reason and repeat command to the test case, before pytest writes it."""
@@ -35,7 +33,9 @@ def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping
     if report.failed:
         if config.getoption("tbstyle") == "auto":
             report.longrepr = _text(record)
-    elif verdict in _VISIBLE and report.when == "call":
+    elif hasattr(report, "wasxfail"):
+        report.wasxfail = _text(record)  # of which pytest makes the entry
+    elif verdict == "warn" and report.when == "call":
         message = _text(record)
         shown = ElementTree.Element("skipped", type=f"ascend.{verdict.replace(' ', '-')}")
         shown.set("message", message.partition("\n")[0])

@@ -11,6 +11,7 @@ from pytest_ascendcache.plugin.collector import Collector
 from pytest_ascendcache.plugin.resuming import join_resuming
 from pytest_ascendcache.plugin.selection import join_selecting
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.termination import end_as_interrupted
 
 
 def register_plugins(config: pytest.Config) -> None:
@@ -21,12 +22,13 @@ def register_plugins(config: pytest.Config) -> None:
     used.
     """
     settings, session = settings_of(config), ascend_session_of(config)
-    if settings.folders:
+    if settings.judges:
         seed.choose(settings.seed)
-    if settings.looks or not settings.folders:
+    if settings.looks or not settings.judges:
         if settings.typed:
             _ = session.toolchain
         return
+    end_as_interrupted(config)
     collector = Collector(config, session.toolchain if settings.needs_toolchain else None)
     config.pluginmanager.register(collector, "ascendcache-collector")
     if settings.audit.fix is not None:

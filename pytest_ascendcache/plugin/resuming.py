@@ -39,14 +39,9 @@ def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord
     if hasattr(config, "workerinput"):
         plugin = _Worker(config)
     else:
-        toolchain = ascend_session_of(config).toolchain
         identity = {
             "plugin": version("pytest-ascendcache"),
-            "toolchain": {
-                "name": toolchain.name,
-                "version": toolchain.version,
-                **toolchain.details,
-            },
+            "toolchain": _judged(config),
             "options": [each for each in settings.arguments if "-timeout=" not in each],
         }
         try:
@@ -59,6 +54,14 @@ def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord
             ) from None
         plugin = _Resuming(config, journal, adopt)
     config.pluginmanager.register(plugin, "ascendcache-resuming")
+
+
+def _judged(config: pytest.Config) -> dict[str, str]:
+    """The toolchain that the verdicts are about; empty where only files are judged."""
+    if not settings_of(config).needs_toolchain:
+        return {}
+    toolchain = ascend_session_of(config).toolchain
+    return {"name": toolchain.name, "version": toolchain.version, **toolchain.details}
 
 
 def _leave_out(items: list[pytest.Item], decided: set[str]) -> list[str]:

@@ -19,7 +19,7 @@ from pytest_ascendcache.contract import Capability, Edition, load_rules
 from pytest_ascendcache.contract.editions import editions
 from pytest_ascendcache.observation import CONTROL_RUNS
 from pytest_ascendcache.plugin.estimate import PER_CHECK
-from pytest_ascendcache.plugin.options.settings import DOCUMENTS
+from pytest_ascendcache.plugin.options.parts import DOCUMENTS
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.core import Core, core_of

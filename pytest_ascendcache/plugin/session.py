@@ -35,6 +35,7 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.script import UndisturbedRuns
+from pytest_ascendcache.observation.static_processes import turn
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
@@ -42,6 +43,7 @@ from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.users_language import say
+from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import instead
 
@@ -196,6 +198,15 @@ class AscendSession:
         """The lock of what only one check may use at a time, the same for all workers of a run."""
         parent = self.base.parent
         return (parent.parent if hasattr(self._config, "workerinput") else parent) / "turns.lock"
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Keep checks with a vendor's programs on other workers waiting until this one has ended.
+
+        CANN's installers give up while any process of the machine has a name like theirs.
+        """
+        if isinstance(self.toolchain, ReferenceToolchain):
+            return nullcontext()
+        return turn(self.turns.with_name("programs.lock"))
 
     @cached_property
     def package_shelf(self) -> Path:

@@ -19,6 +19,8 @@ FAILED: pytest.StashKey[bool] = pytest.StashKey()
 """Set on a test whose sandbox is kept."""
 GANG: pytest.StashKey[str] = pytest.StashKey()
 """The node id of the gang's check, where each rank is a test of its own."""
+MERGED: pytest.StashKey[pytest.TestReport] = pytest.StashKey()
+"""The report of a whole gang, while other plugins are shown it."""
 RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 JUDGED: pytest.StashKey[set[str]] = pytest.StashKey()
 """What the workers of a run judged, a line for each toolchain."""
@@ -38,6 +40,12 @@ def ascend_session_of(config: pytest.Config) -> AscendSession:
 
         config.stash[SESSION] = AscendSession(config, settings_of(config))
     return config.stash[SESSION]
+
+
+def as_known(report: pytest.TestReport, reason: str) -> None:
+    """Make a report that of a failure that was expected, as pytest's xfail does."""
+    report.outcome, report.longrepr = "skipped", None
+    report.wasxfail = reason
 
 
 def keeps_sandbox(report: pytest.TestReport) -> bool:

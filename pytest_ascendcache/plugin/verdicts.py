@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import inspect
-import os
-import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm, harm_in
@@ -21,11 +18,20 @@ from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import is_looked_for, observed_harm, sentence
 from pytest_ascendcache.plugin.claims import facts_of, open_facts
 from pytest_ascendcache.plugin.collection import SuiteModule
-from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of, settings_of
+from pytest_ascendcache.plugin.repeat import repeat_line
+from pytest_ascendcache.plugin.stash import (
+    EVIDENCE,
+    GANG,
+    RENDEZVOUS,
+    as_known,
+    ascend_session_of,
+    settings_of,
+)
 from pytest_ascendcache.ranks import GangAborted, RankLost
+from pytest_ascendcache.ranks.rank import any_rank
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
-from pytest_ascendcache.words import instead, pytest_command
+from pytest_ascendcache.words import instead
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -140,7 +146,9 @@ def judge(
         evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
-    if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
+    if deviation is not None:
+        as_known(report, deviation["reason"])
+    elif verdict is Verdict.WARN:
         report.outcome = "passed"
         report.longrepr = None
     elif verdict is Verdict.NOT_APPLICABLE and report.failed:
@@ -153,7 +161,7 @@ def judge(
         check=item.nodeid,
         verdict=verdict,
         message=message,
-        repeat=_repeat(item),
+        repeat=repeat_line(item),
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
         deviation=deviation,
@@ -268,12 +276,15 @@ def _verdict(
 def _has_judged_nothing(item: pytest.Item, evidence: Evidence) -> bool:
     """Whether a user's check ran no toolchain and does not note what else it judged.
 
-    A rank of a gang may have nothing to do, and the suite says by itself what it has not judged.
+    One rank of a gang may have nothing to do, but not all. The suite says by itself what it has not
+    judged.
     """
-    own = item.getparent(SuiteModule) is None and "ascend_rank" not in vars(item).get(
-        "fixturenames", ()
-    )
-    return own and not (evidence.starts or evidence.notes or evidence.readings)
+    if item.getparent(SuiteModule) is not None:
+        return False
+    has_judged = bool(evidence.starts or evidence.notes or evidence.readings)
+    if RENDEZVOUS in item.stash:
+        has_judged = any_rank(item.stash[RENDEZVOUS], has_judged)
+    return not has_judged
 
 
 def _take_xfail(
@@ -352,20 +363,6 @@ def _part(message: str, name: str) -> str:
     """What the message of a failed comparison has as ``observed`` or ``expected``."""
     lines = (line.strip() for line in message.splitlines())
     return next((line.partition(": ")[2] for line in lines if line.startswith(name)), "")
-
-
-def _repeat(item: pytest.Item) -> str:
-    """The command line that repeats this check alone, whatever PATH is."""
-    arguments = settings_of(item.config).arguments
-    check = item.stash.get(GANG, item.nodeid)  # all ranks, where each is a test of its own
-    if item.getparent(SuiteModule) is not None:
-        rest = check.partition("::")[2]
-        place = f"{PACKAGE}.{module_of(check)}::{rest}"
-        return shlex.join([*pytest_command(), *arguments, "--pyargs", place])
-    # Node ids start from the root directory, arguments from where pytest was started.
-    file = os.path.relpath(item.path, item.config.invocation_params.dir)
-    place = "::".join([file, *check.split("::")[1:]])
-    return shlex.join([*pytest_command(), *arguments, place])
 
 
 def status(verdict: str) -> Any:

@@ -87,7 +87,8 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ci/qualify", description=__doc__.splitlines()[0])
+    what = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="ci/qualify", description=what)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="only these defects or scenes")
     add(

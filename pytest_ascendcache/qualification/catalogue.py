@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -253,6 +254,8 @@ def _defect_name(wrong: Callable[..., Any]) -> str:
 
 def _first_sentence(wrong: Callable[..., Any]) -> str:
     """The docstring's first line as it stands in a table: "The scan reads." as "the scan reads"."""
+    if sys.flags.optimize > 1:  # PYTHONOPTIMIZE=2 removes docstrings
+        return _defect_name(wrong).replace("-", " ")
     line = (wrong.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     return line[:1].lower() + line[1:] if re.match(r"[A-Z]([a-z]| )", line) else line
 

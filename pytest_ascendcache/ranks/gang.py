@@ -12,6 +12,9 @@ PASSED = "passed"
 SKIPPED = "skipped"
 """Outcomes of a rank that are not failures. Any other outcome names a failure."""
 
+ENDING = "ending: "
+"""Begins the payload of a rank whose test has passed and that asks how the others fared."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -53,8 +56,11 @@ class Gang:
         ]
 
     def enter(self, rank: int, payload: str) -> list[Reply]:
-        """A rank has reached a rendezvous."""
+        """A rank has reached a rendezvous, or the end of its test (``ENDING``)."""
         self.waiting[rank] = payload
+        ended = [each for each, sent in self.waiting.items() if sent.startswith(ENDING)]
+        if 0 < len(ended) < len(self.waiting):
+            self._abort(f"rank {ended[0]} ended without coming to this rendezvous", "")
         if self.aborted is None and len(self.waiting) == self.size:
             payloads = tuple(self.waiting[each] for each in range(self.size))
             self.waiting.clear()

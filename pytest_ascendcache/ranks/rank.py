@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from pytest_ascendcache.ranks.gang import SKIPPED, Reply
+from pytest_ascendcache.ranks.gang import ENDING, SKIPPED, Reply
 
 
 class GangAborted(Exception):
@@ -52,6 +52,15 @@ def meet(rendezvous: Rendezvous, payload: str) -> list[str]:
     if reply.cause == SKIPPED:
         raise pytest.skip.Exception(reply.why)
     raise GangAborted(reply.why, reply.cause)
+
+
+def any_rank(rendezvous: Rendezvous, mine: bool) -> bool:
+    """Whether ``mine`` is true of any rank of a gang whose test has passed in this one.
+
+    True as well if another rank did not pass: its outcome counts then.
+    """
+    payloads = rendezvous.enter(f"{ENDING}{json.dumps(mine)}").payloads
+    return payloads is None or f"{ENDING}true" in payloads
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.verdict import Verdict
-from pytest_ascendcache.files import write_output
+from pytest_ascendcache.files import is_stream, read_text, write_output
 from pytest_ascendcache.language import Language, preferred_language, text, translated
 from pytest_ascendcache.reports.answer import counted
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
@@ -27,6 +27,9 @@ _NOT_JUDGED = (ABSENT, Verdict.NOT_APPLICABLE.value)
 _BADNESS = (ABSENT, "not applicable", "pass", "known deviation", "warn", "undecided", "fail")
 _DECIDED = (Verdict.PASS, *_BROKEN)
 _KINDS = ("differ", "partly", "agree")
+
+_MARK = '<meta name="generator" content="pytest-ascendcache">'
+"""In the head of every page that this package writes."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +212,14 @@ def as_html(comparison: Comparison) -> str:
     )
 
 
+def _is_foreign(page: Path) -> bool:
+    """Whether an existing file is no page that this package has written."""
+    if not page.is_file() or is_stream(page):
+        return False
+    text = read_text(page, errors="replace")
+    return bool(text) and _MARK not in text[:4096]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command. The exit status is 0, also if rules differ.
 
@@ -249,6 +260,9 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         replaced = f"{options.output} would replace a report that is compared; name another file."
         parser.error(translated(replaced, language))
+    if options.output and _is_foreign(options.output):
+        foreign = f"{options.output} exists and is no comparison; name another file, or remove it."
+        parser.error(translated(foreign, language))
     try:
         comparison = compare([(path, read_report(path)) for path in options.reports])
         if options.output is not None:

@@ -1,12 +1,15 @@
 """The journal of ``--ascend-resume``: verdict records, written while the run goes on.
 
 Every line is a JSON document: the first describes what is judged, each of the others is a record,
-which is on the disk before the next check starts. An incomplete last line is removed.
+which is on the disk before the next check starts. A record comes with a digest over itself and the
+first line, so that no verdict is adopted that this toolchain was not given with these options. An
+incomplete last line is removed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +22,7 @@ from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.reports.records import VerdictRecord
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class JournalError(ValueError):
@@ -42,14 +45,15 @@ class Journal:
         )
         try:
             self._lock()
-            self.decided = self._read(path, {"format": _FORMAT, **identity})
+            self._identity = {"format": _FORMAT, **identity}
+            self.decided = self._read(path, self._identity)
         except BaseException:
             os.close(self._file)
             raise
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write a record, and wait until it is on the disk."""
-        self._write({"record": record})
+        self._write({"record": record, "digest": _digest(self._identity, record)})
 
     def close(self) -> None:
         """Close the file and give up the lock."""
@@ -79,7 +83,7 @@ class Journal:
                 )
         decided: dict[str, VerdictRecord] = {}
         for number, line in enumerate(lines[1:], 2):
-            record = _record(path, number, line)
+            record = _record(path, number, line, identity)
             decided.pop(record.check, None)
             if record.verdict is not Verdict.UNDECIDED:
                 decided[record.check] = record
@@ -102,9 +106,22 @@ def _document(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
     return document
 
 
-def _record(path: Path, number: int, line: bytes) -> VerdictRecord:
+def _digest(identity: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    text = json.dumps([identity, record], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _record(path: Path, number: int, line: bytes, identity: Mapping[str, Any]) -> VerdictRecord:
+    document = _document(path, number, line)
     try:
-        record = VerdictRecord.from_dict(_document(path, number, line)["record"])
+        if document["digest"] != _digest(identity, document["record"]):
+            raise JournalError(
+                f"{path}: line {number} is not as it was written: its digest does not fit verdict, "
+                "check, toolchain and options; name another file."
+            )
+        record = VerdictRecord.from_dict(document["record"])
         return replace(record, check=present_name(record.check))
+    except JournalError:
+        raise
     except (KeyError, TypeError, ValueError):
         raise JournalError(f"{path}: line {number} is not a verdict; name another file.") from None

@@ -64,7 +64,7 @@ def _contents(entry: Entry) -> dict[Path, tuple[bytes, int, int]]:
 def _put_back(entry: Entry, contents: dict[Path, tuple[bytes, int, int]]) -> None:
     """Restore an entry's files, unless a compile replaced or removed them."""
     now = Entry(entry.stem, entry.directory)
-    if not find_canaries(now.object or b""):
+    if not find_canaries(now.object_bytes or b""):
         return
     for path, (data, accessed, modified) in contents.items():
         if path.exists():

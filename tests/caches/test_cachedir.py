@@ -216,7 +216,7 @@ def test_a_root_that_is_missing_or_a_file_is_empty(tmp_path):
 def test_a_valid_entry(entry):
     assert entry.problems() == []
     assert entry.is_valid
-    assert entry.object == OBJECT
+    assert entry.object_bytes == OBJECT
     assert entry.operator_type == "matmulv2"
     assert entry.metadata["binFileName"] == STEM
 
@@ -432,7 +432,7 @@ def test_a_canary_keeps_times_modes_and_validity(entry):
     assert inodes == [path.stat().st_ino for path in paths]
     marked = Entry(STEM, entry.directory)
     assert marked.problems() == []
-    assert find_canaries(marked.object) == {canary.token}
+    assert find_canaries(marked.object_bytes) == {canary.token}
     assert (canary.stem, canary.original_sha256) == (STEM, sha256(OBJECT))
 
 
@@ -453,7 +453,7 @@ def test_an_aarch64_entry_can_be_marked(entry):
     canary = plant_canary(entry)
     marked = Entry(STEM, entry.directory)
     assert marked.is_valid
-    assert find_canaries(marked.object) == {canary.token}
+    assert find_canaries(marked.object_bytes) == {canary.token}
 
 
 def test_only_valid_entries_are_marked(entry):
@@ -562,7 +562,7 @@ def _named(name: str, elements: int = 8, kind: str = "Abs") -> bytes:
 
 
 def test_a_mark_and_a_key_in_a_name_change_no_code(entry):
-    before = entry.object
+    before = entry.object_bytes
     plant_canary(entry)
     assert same_code(entry.object_path.read_bytes(), before)
     one, other = (_named(f"te_abs_{digit * 64}__kernel0") for digit in "ab")

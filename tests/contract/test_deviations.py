@@ -341,7 +341,7 @@ reason = "this one was renamed"
 """
 
 
-WHOLE = "--ascend-suite=whole"
+WHOLE = ("--ascend-suite=whole", "test_mine.py", "--pyargs", "pytest_ascendcache.conformance")
 
 
 @pytest.fixture
@@ -376,7 +376,9 @@ def whole(suite: pytest.Pytester) -> pytest.Pytester:
 def test_a_whole_run_says_what_a_list_need_not_say(
     whole: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
-    result = _run(whole, WHOLE, "--ascend-deviations=ours.toml", "--ascend-report=r.json", *workers)
+    result = _run(
+        whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-report=r.json", *workers
+    )
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
@@ -398,10 +400,10 @@ def test_a_whole_run_says_what_a_list_need_not_say(
 
 
 def test_under_strict_such_an_entry_fails_the_run(whole: pytest.Pytester) -> None:
-    result = _run(whole, WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict")
+    result = _run(whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (whole.path / "ours.toml").write_text(LIST.split("\n\n")[0])
-    assert _run(whole, WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict").ret == 0
+    assert _run(whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict").ret == 0
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_under_strict_such_an_entry_fails_the_run(whole: pytest.Pytester) -> Non
     [("-k", "test_mine"), pytest.param(("-k", "test_mine", "-n", "2"), marks=pytest.mark.nightly)],
 )
 def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, ...]) -> None:
-    result = _run(whole, WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict", *part)
+    result = _run(whole, *WHOLE, "--ascend-deviations=ours.toml", "--ascend-strict", *part)
     assert result.ret == 0
     assert "listed deviations that did not occur" not in result.stdout.str()
 

@@ -160,10 +160,10 @@ def test_every_valid_entry_is_marked_once(cache):
     cache.warm(ADD, EXP)
     cache.mark()
     stems = {soc: cache.entries(soc) for soc in cache.layout.socs()}["Ascend910B1"]
-    tokens = {stem: find_canaries(entry.object) for stem, entry in stems.items()}
+    tokens = {stem: find_canaries(entry.object_bytes) for stem, entry in stems.items()}
     assert [len(each) for each in tokens.values()] == [1, 1]
     cache.mark()
-    again = {stem: find_canaries(entry.object) for stem, entry in cache.entries().items()}
+    again = {stem: find_canaries(entry.object_bytes) for stem, entry in cache.entries().items()}
     assert again == tokens
     assert all(entry.is_valid for entry in cache.entries().values())
 
@@ -183,9 +183,9 @@ def test_marking_keeps_times(cache):
 def test_without_marks_the_entry_stays_as_it_was_written(cache):
     cache.marks = False
     cache.warm(ADD)
-    before = sha256(cache.entry(ADD).object)
+    before = sha256(cache.entry(ADD).object_bytes)
     run = cache.compile(ADD, mode=ENABLE)
-    assert sha256(cache.entry(ADD).object) == before == sha256(run.kernel(ADD))
+    assert sha256(cache.entry(ADD).object_bytes) == before == sha256(run.kernel(ADD))
     with pytest.raises(NotDecidable, match="does not serve marked entries"):
         run[ADD]
 

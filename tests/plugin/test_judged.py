@@ -188,7 +188,7 @@ def test_fixtures_of_the_suite_and_of_a_user_do_not_meet(suite: pytest.Pytester)
     suite.makeconftest("import pytest\n@pytest.fixture\ndef cache(): return 'mine'")
     suite.makepyfile(test_mine="def test_mine(cache, request): assert cache == 'mine'")
     suite.makepyfile(test_other="def test_other(add): pass")
-    result = suite.runpytest_subprocess("--ascend-cache", RULE)
+    result = suite.runpytest_subprocess("--ascend-cache", RULE, ".")
     assert {**result.parseoutcomes(), "deselected": 0} == {
         "passed": 4,
         "errors": 1,
@@ -199,7 +199,7 @@ def test_fixtures_of_the_suite_and_of_a_user_do_not_meet(suite: pytest.Pytester)
 
 def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_mine="def test_mine(): assert False")
-    result = suite.runpytest_subprocess("--ascend-cache", RULE)
+    result = suite.runpytest_subprocess("--ascend-cache", RULE, "test_mine.py")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert {**result.parseoutcomes(), "deselected": 0} == {
         "passed": 3,
@@ -240,7 +240,9 @@ def test_a_run_without_an_applicable_check_is_not_green(suite: pytest.Pytester) 
 
 def test_a_run_without_a_check_of_the_suite_is_not_green(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_mine="def test_mine(): pass")
-    result = suite.runpytest_subprocess("--ascend-cache", "-k", "test_mine")
+    package = ("--pyargs", "pytest_ascendcache.conformance")
+    options = ("--ascend-cache", "-k", "test_mine", "test_mine.py", *package)
+    result = suite.runpytest_subprocess(*options)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["NOTHING WAS JUDGED: no check of the suite was run"])
 
@@ -351,9 +353,7 @@ def test_nobody_is_blamed_on_a_full_disk(suite: pytest.Pytester) -> None:
             assert not "stored"
         """
     )
-    result = suite.runpytest_subprocess(
-        "--ascend-rule=cache-mode/enable-stores", "-k", "something_is_stored"
-    )
+    result = suite.runpytest_subprocess("--ascend-cache", "test_nobody_is_blamed_on_a_full_disk.py")
     result.stdout.fnmatch_lines(
         ["why      this machine prevents the check: No space left on device (/*"]
     )

@@ -148,7 +148,7 @@ def collected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
     ["--ascend-toolchain=reference", "--ascend-defect=never-hits", "--ascend-matrix=pairwise"],
 )
 def test_an_option_of_the_suite_asks_for_the_suite(project: pytest.Pytester, option: str) -> None:
-    assert collected(project, option) == {"test_mine.py", "pytest_ascendcache"}
+    assert collected(project, option) == {"pytest_ascendcache"}
     assert collected(project, option, "test_mine.py") == {"test_mine.py"}
 
 
@@ -173,7 +173,7 @@ def test_a_project_fixes_options_in_its_ini_file(project: pytest.Pytester) -> No
     assert refused(project, "--ascend-cache").startswith(wanted)
     os.chdir(project.path)
     # The command line takes precedence, even if it names the toolchain with another option.
-    assert collected(project, "--ascend-toolchain=reference") > {"pytest_ascendcache"}
+    assert collected(project, "--ascend-toolchain=reference") == {"pytest_ascendcache"}
 
 
 @pytest.mark.parametrize("key", [option.key for option in VALUED if option.ini])

@@ -77,7 +77,7 @@ def test_a_line_works_in_a_shell_that_does_not_know_the_environment(
     assert suite.run("sh", "-c", f"{command} -p no:cacheprovider").ret == 1
 
 
-def test_a_line_of_ones_own_test_counts_from_where_pytest_was_started(
+def test_a_line_of_ones_own_test_works_in_any_directory(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     below = suite.mkdir("below")
@@ -92,4 +92,48 @@ def test_a_line_of_ones_own_test_counts_from_where_pytest_was_started(
     result = suite.runpytest_subprocess("test_mine.py", "--ascend-cache", "-k", "test_mine")
     line = next(each for each in result.outlines if each.startswith("repeat "))
     words = shlex.split(line.removeprefix("repeat"))
-    assert words[-1] == "test_mine.py::test_mine[a b]"
+    assert words[-1] == f"{below}/test_mine.py::test_mine[a b]"
+    monkeypatch.chdir("/")
+    again = suite.runpytest_subprocess(*words[words.index("pytest") + 1 :])
+    again.assert_outcomes(failed=1)
+
+
+def test_a_line_brings_along_what_the_project_needs(suite: pytest.Pytester) -> None:
+    """Settings that the user names, modules beside the tests, and a toolchain of conftest.py."""
+    (suite.path / "ours").mkdir()
+    (suite.path / "ours/__init__.py").write_text("WORD = 'a b'\n")
+    (suite.path / "checks").mkdir()
+    (suite.path / "other.ini").write_text("[pytest]\npython_functions = verify_*\n")
+    (suite.path / "checks/test_mine.py").write_text(
+        "import pytest\nfrom ours import WORD\n\n\n"
+        "@pytest.mark.ascend_rule('cache-mode/enable-stores')\n"
+        "def verify_mine(ascend_toolchain):\n"
+        "    assert not WORD\n"
+    )
+    (suite.path / "checks/conftest.py").write_text(
+        "from pytest_ascendcache.qualification.toolchain import reference_toolchain\n\n\n"
+        "def pytest_ascendcache_toolchain(name, settings):\n"
+        "    return reference_toolchain() if name == 'ours' else None\n"
+    )
+    options = ("-c", "other.ini", "--ascend-cache", "--ascend-toolchain=ours", "checks")
+    result = suite.runpytest_subprocess(*options)
+    (line,) = [each for each in result.outlines if each.startswith("repeat ")]
+    command = f"cd / && {line.removeprefix('repeat').strip()} -p no:cacheprovider"
+    again = suite.run("sh", "-c", command)
+    assert "not 'a b'" in again.stdout.str()
+    assert again.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_line_of_the_suite_finds_the_toolchain_of_a_conftest(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        "from pytest_ascendcache.qualification.toolchain import reference_toolchain\n\n\n"
+        "def pytest_ascendcache_toolchain(name, settings):\n"
+        "    if name == 'ours':\n"
+        "        return reference_toolchain(defect='default-is-enable')\n"
+    )
+    check = f"{CACHE_MODE}::test_default_stores_nothing"
+    result = suite.runpytest_subprocess("--ascend-toolchain=ours", "--pyargs", check)
+    (line,) = [each for each in result.outlines if each.startswith("repeat ")]
+    again = suite.run("sh", "-c", f"cd / && {line.removeprefix('repeat').strip()}")
+    assert again.ret == pytest.ExitCode.TESTS_FAILED
+    assert "default-is-enable" in again.stdout.str()

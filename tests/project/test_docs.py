@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -23,6 +22,7 @@ from pytest_ascendcache.contract.editions import editions, pages
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.qualification.defects import entries
 from tests.project.conftest import CiModule
+from tests.project.lean import build_wheel, unpacked
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -101,22 +101,7 @@ def test_options_of_ours_exist(page: Path, pytestconfig: pytest.Config) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as its wheel installs it, without this repository on the path."""
     place = tmp_path_factory.mktemp("wheel")
-    source = place / "source"
-    shutil.copytree(
-        ROOT / "pytest_ascendcache",
-        source / "pytest_ascendcache",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "wheel", *offline, "--wheel-dir", place, source], check=True)
-    (wheel,) = place.glob("*.whl")
-    # Unpacking a wheel installs it, except for its commands, which these tests do not use.
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(place / "site")
-    return place / "site"
+    return unpacked(build_wheel(place), place / "site")
 
 
 @pytest.mark.parametrize(

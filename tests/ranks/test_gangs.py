@@ -563,7 +563,7 @@ VERDICTS = {
 def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> None:
     tests.makepyfile(test_rules=RULES)
     options = ["--ascend-cache", "--ascend-report=r.json", "--ascend-ranks=3", *workers]
-    result = tests.runpytest_subprocess(*options, "-k", "test_rules")
+    result = tests.runpytest_subprocess(*options, "test_rules.py")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     checks = json.loads((tests.path / "r.json").read_text())["checks"]
     verdicts = {
@@ -573,7 +573,7 @@ def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> N
     failed = verdicts["test_fails"]
     assert failed["message"].startswith("rank 1: outcome differs")
     assert failed["evidence"]["observed"] == "compiled, entry stored"
-    assert failed["repeat"].endswith("test_rules.py::test_fails")
+    assert failed["repeat"].endswith("/test_rules.py::test_fails")
     assert failed["evidence"]["starts"] == len(failed["evidence"]["steps"]) == 3
     assert [each["rank"] for each in failed["evidence"]["ranks"]] == [0, 1, 2]
     assert "rank 1" in verdicts["test_cannot_tell"]["message"]
@@ -625,3 +625,41 @@ def test_compiles_of_a_killed_rank_end_with_it(tests: pytest.Pytester) -> None:
     result = tests.runpytest_subprocess("--ascend-ranks=2", "--ascend-timeout=60")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["rank 1: failed, was ended by signal 9"])
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["processes", "workers"])
+def test_a_gang_without_a_run_of_the_toolchain_does_not_pass(
+    tests: pytest.Pytester, workers: list[str]
+) -> None:
+    tests.makepyfile(
+        """
+        import pytest
+
+        pytestmark = [pytest.mark.ascend_ranks(2), pytest.mark.ascend_rule("ranks/isolated")]
+
+        def test_nobody_compiles(ascend_rank):
+            pass
+
+        def test_one_compiles(ascend_rank, ascend_cache, ascend_operators):
+            if ascend_rank.rank == 1:
+                ascend_cache.warm(ascend_operators["add"])
+            ascend_rank.barrier()
+
+        def test_one_ends_too_early(ascend_rank, ascend_evidence):
+            ascend_evidence.notes.append("looked at")
+            if ascend_rank.rank == 1:
+                assert ascend_rank.gather("ending: true")
+        """
+    )
+    report = ["--ascend-cache", "--ascend-report=r.json"]
+    result = tests.runpytest_subprocess(".", *report, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    checks = json.loads((tests.path / "r.json").read_text())["checks"]
+    found = {each["check"].partition("::")[2]: each for each in checks}
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "test_nobody_compiles": "undecided",
+        "test_one_compiles": "pass",
+        "test_one_ends_too_early": "undecided",
+    }
+    assert "ran no toolchain" in found["test_nobody_compiles"]["message"]
+    assert "ended without coming" in found["test_one_ends_too_early"]["message"]

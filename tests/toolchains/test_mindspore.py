@@ -151,7 +151,7 @@ def test_a_kernel_is_replaced_digests_included(tmp_path: Path) -> None:
     impostor, victim = build("Fused_A_1", "impostor_kernel"), build("Fused_Square_2", "square")
     assert "the metadata's sha256 is not that of the .so file" in victim.problems()
     with pytest.raises(ValueError, match="is not a valid kernel"):
-        victim.put_object(impostor.object or b"", "impostor_kernel")
+        victim.put_object(impostor.object_bytes or b"", "impostor_kernel")
     from pytest_ascendcache.caches.entry import sha256
 
     fields = {
@@ -162,7 +162,7 @@ def test_a_kernel_is_replaced_digests_included(tmp_path: Path) -> None:
     victim.metadata_path.write_text(json.dumps(fields))
     victim = AkgKernel(victim.stem, tmp_path)
     assert victim.problems() == []
-    victim.put_object(impostor.object or b"", "impostor_kernel")
+    victim.put_object(impostor.object_bytes or b"", "impostor_kernel")
     assert AkgKernel(victim.stem, tmp_path).problems() == []
     import ctypes
 

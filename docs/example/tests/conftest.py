@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.operators import read_single_op
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache import read_single_op, reference_toolchain
 
 MODELS = Path(__file__).parent.parent / "models"
 

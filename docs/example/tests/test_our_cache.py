@@ -2,21 +2,20 @@
 
 import pytest
 
-from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REUSED, STORED, Outcome
-
 
 def test_a_second_start_compiles_nothing(ascend_cache, our_operators):
-    first = ascend_cache.compile(*our_operators, mode=CacheMode.ENABLE)
-    second = ascend_cache.compile(*our_operators, mode=CacheMode.ENABLE)
+    first = ascend_cache.compile(*our_operators, mode="enable")
+    second = ascend_cache.compile(*our_operators, mode="enable")
     for operator in our_operators:
-        assert first[operator] == Outcome(COMPILED, STORED)
-        assert second[operator] == Outcome(REUSED, KEPT)
+        assert first[operator].compiled
+        assert first[operator].stored
+        assert second[operator].reused
+        assert second[operator].kept
 
 
 def test_debugging_leaves_the_cache_alone(ascend_cache, our_operators):
     ascend_cache.warm(*our_operators)
-    run = ascend_cache.compile(*our_operators, mode=CacheMode.ENABLE, debug_level=1)
+    run = ascend_cache.compile(*our_operators, mode="enable", debug_level=1)
     assert run.written == {}
 
 
@@ -24,5 +23,5 @@ def test_debugging_leaves_the_cache_alone(ascend_cache, our_operators):
 @pytest.mark.ascend_rule("cache-mode/transparent")
 def test_what_is_served_is_what_would_be_compiled(ascend_cache, our_operators):
     ascend_cache.warm(*our_operators)
-    run = ascend_cache.compile(*our_operators, mode=CacheMode.ENABLE)
+    run = ascend_cache.compile(*our_operators, mode="enable")
     assert ascend_cache.unlike_fresh(run) == {}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache import read_network
 
 MODELS = Path(__file__).parent.parent / "models"
 

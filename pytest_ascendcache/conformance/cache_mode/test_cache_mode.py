@@ -75,7 +75,7 @@ def test_enable_stores_a_valid_entry(
     assert len(stems) == 1, "one operator has several entries"
     entry = cache.entries()[stems[0]]
     assert entry.problems() == []
-    stored = entry.object or b""
+    stored = entry.object_bytes or b""
     delivered = run.model(operator).read_bytes()
     assert stored in delivered, "the stored object is not the delivered one"
 

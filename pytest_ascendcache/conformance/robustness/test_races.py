@@ -47,7 +47,7 @@ def marked(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> Entry
 def test_a_reader_meets_a_writer_at_every_moment(
     cache: CacheUnderTest, add: OperatorSpec, marked: Entry, kind: CrashKind
 ) -> None:
-    old = marked.object
+    old = marked.object_bytes
     writing = cache.interruption(add, mode=FORCE)
     for state in writing.states(kind):
         writing.enter(state)
@@ -60,7 +60,7 @@ def test_a_reader_meets_a_writer_at_every_moment(
                 Delivery.UNVERIFIED,
                 f"{where}: the object of one writer with metadata of another is served",
             )
-            assert run.kernel(add) == old, cache.evidence.found(
+            assert run.kernel_as_delivered(add) == old, cache.evidence.found(
                 Delivery.ANOTHER, f"{where}: half a kernel is served"
             )
         else:
@@ -73,7 +73,7 @@ def test_a_reader_meets_a_writer_at_every_moment(
 def test_a_reader_is_overtaken_by_a_writer(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, marked: Entry, forced: str
 ) -> None:
-    old = marked.object
+    old = marked.object_bytes
     reading = cache.interruption(add, mode=ENABLE)
     reads = [each for each in reading.holdable if each.act is Act.READ]
     own = [each for each in reads if marked.stem in each.path]
@@ -115,7 +115,9 @@ def meet(
 
 
 def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
-    return bool(find_canaries(run.model(operator).read_bytes())) and run.kernel(operator) == kernel
+    return bool(find_canaries(run.model(operator).read_bytes())) and (
+        run.kernel_as_delivered(operator) == kernel
+    )
 
 
 @rule("cache-mode/parallel-force")

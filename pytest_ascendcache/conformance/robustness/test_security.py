@@ -49,9 +49,9 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
         metadata = victim.metadata_path.read_bytes()
         plant_canary(victim)
         victim.metadata_path.write_bytes(metadata)
-        return Entry(victim.stem, victim.directory).object or b""
+        return Entry(victim.stem, victim.directory).object_bytes or b""
     plant_canary(other)
-    poison = Entry(other.stem, other.directory).object or b""
+    poison = Entry(other.stem, other.directory).object_bytes or b""
     victim.object_path.unlink()
     if how == "entry-of-another":
         # Both files, so that digest and object agree.

@@ -44,7 +44,7 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        suite = bool(settings_of(config).folders)
+        suite = settings_of(config).judges
         controller = GangController(config, gang_seconds(config), suite, partial(spread, config))
         config.pluginmanager.register(controller, CONTROLLER)
 
@@ -71,24 +71,28 @@ def parametrize_ranks(metafunc: pytest.Metafunc) -> None:
     size, is_fixed = gang_size(metafunc.definition)
     if not is_fixed:
         size = min(size, workers)
-    elif size > workers:
-        _refuse(
-            config,
-            f"{metafunc.definition.nodeid}: a gang of {size} ranks needs {size} workers, but "
-            f"there are {workers}; give -n {size}, or a smaller --ascend-ranks.",
-        )
     places = [(rank, size) for rank in range(size)]
     metafunc.parametrize(RANK, places, indirect=True, ids=[rank_id(*place) for place in places])
 
 
 def check_gangs(items: list[pytest.Item]) -> None:
-    """Check the tests that are marked ``ascend_ranks``.
+    """Check the selected tests that are marked ``ascend_ranks``.
 
-    Raises ``pytest.UsageError`` for a mark without a valid size, or a test that does not use its
-    rank.
+    Raises ``pytest.UsageError`` for a mark without a valid size, a test that does not use its rank,
+    or a gang of more ranks than there are workers.
     """
+    told: set[str] = set()
     for item in items:
-        gang_size(item)
+        size, _ = gang_size(item)
+        workers = getattr(item.config, "workerinput", {}).get("workercount", size)
+        name = item.nodeid if rank_in(item) is None else gang_name(item)
+        if channel_of(item.config) is not None and size > workers and name not in told:
+            told.add(name)
+            _refuse(
+                item.config,
+                f"{name}: a gang of {size} ranks needs {size} workers, but there are {workers}; "
+                f"give -n {size}, or a smaller --ascend-ranks.",
+            )
         if RANK not in getattr(item, "fixturenames", ()):
             _refuse(
                 item.config,
@@ -171,7 +175,7 @@ def leave_gang(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Te
     rendezvous: Rendezvous = item.stash[RENDEZVOUS]
     verdict = getattr(report, "ascend_verdict", None)
     outcome = _LEAVING.get(verdict, verdict) if verdict else report.outcome
-    if hasattr(report, "wasxfail"):
+    if verdict is None and hasattr(report, "wasxfail"):
         outcome = "failed"
     rendezvous.leave(outcome, _reason(call, report))
 

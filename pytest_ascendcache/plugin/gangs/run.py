@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pytest
 from _pytest.runner import runtestprotocol
 
+from pytest_ascendcache.plugin.beside import reported
 from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.gangs.reports import (
     PlainReport,
@@ -31,6 +32,7 @@ from pytest_ascendcache.plugin.stash import (
     FAILED,
     RENDEZVOUS,
     SESSION,
+    as_known,
     ascend_session_of,
     keeps_sandbox,
 )
@@ -140,7 +142,9 @@ class GangItem:
             report.user_properties = list(item.user_properties)
             report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
             report.ascend_verdict = record.verdict.value  # type: ignore[attr-defined]
-        return report
+            if record.deviation is not None:
+                as_known(report, record.deviation["reason"])
+        return reported(item, report)
 
     def _discard(self) -> None:
         assert self._base is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.plugin.options.earlier import check_earlier
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.release import ReleaseSettings
 from pytest_ascendcache.plugin.options.values import Values
@@ -39,6 +40,8 @@ def check_places(
             check_output(path)
         except OSError as error:
             raise pytest.UsageError(f"{shown}: {error.strerror}.") from None
+        if not hasattr(config, "workerinput"):
+            check_earlier(shown, path)
     for shown, path in values.files(Access.CONTINUES):
         if is_stream(path):
             raise pytest.UsageError(

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.nodes import NodeSettings, read_nodes
 from pytest_ascendcache.plugin.options.option import SMOKE, Access, Budget
+from pytest_ascendcache.plugin.options.parts import (
+    AUDIT,
+    DOCUMENTS,
+    RELEASE,
+    Campaigns,
+    is_judging,
+    names_part,
+    read_parts,
+)
 from pytest_ascendcache.plugin.options.places import check_places
 from pytest_ascendcache.plugin.options.release import (
     ReleaseSettings,
@@ -37,18 +44,6 @@ if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
 
-SUITE = Path(__file__).parents[2] / "conformance"
-"""The directory of the suite."""
-
-DOCUMENTS = ("cache_mode", "impl_mode", "incremental", "static_kernel", "robustness")
-"""Folders of the suite that ``--ascend-cache`` runs, in the order of the documents."""
-
-_RELEASE = "release"
-"""The suite's folder with the checks of releases; some of them need a toolchain."""
-
-_AUDIT = "audit"
-"""The suite's folder with the checks of audits, which need no toolchain."""
-
 _IMPLIES = (
     "--ascend-torchair-script",
     "--ascend-atc",
@@ -63,7 +58,9 @@ class Settings:
     """The checked options of a run. A field named like an option holds that option's value.
 
     Attributes:
-        folders: folders of the suite to collect; without any the plugin is inert.
+        judges: verdicts are summed up and reported; without it the plugin is inert.
+        folders: folders of the suite to collect.
+        alone: nothing but these folders is collected.
         arguments: the options of the command that repeats a check.
         named: the user or the project names the toolchain.
         typed: the command line names the toolchain.
@@ -73,7 +70,9 @@ class Settings:
         listed: the text of ``--ascend-rules``; None without that option.
     """
 
+    judges: bool
     folders: tuple[str, ...]
+    alone: bool
     arguments: tuple[str, ...]
     toolchain: str
     named: bool
@@ -116,7 +115,9 @@ class Settings:
     @property
     def needs_toolchain(self) -> bool:
         """Whether the run judges a toolchain, and not only files."""
-        of_files = {_AUDIT} if self.is_named else {_AUDIT, _RELEASE}
+        of_files = {AUDIT} if self.is_named else {AUDIT, RELEASE}
+        if not self.folders:
+            return self.judges
         return any(folder not in of_files for folder in self.folders)
 
     @property
@@ -146,24 +147,30 @@ def read_settings(config: pytest.Config) -> Settings:
         toolchain = "atc" if is_path else release.toolchain or toolchain
         atc = release.toolchain if is_path else None
     audit = read_audit(values, release)
-    suite = values["--ascend-cache"] or _is_implied(config, values, release, audit)
-    # As if it had been typed: xdist passes the options on to its workers.
-    config.option.ascend_cache = suite
-    folders = _folders(values, suite, toolchain, stress, nodes, release, audit)
-    if not folders:
+    judging = is_judging(config, values)
+    campaigns = Campaigns(
+        stress=stress.asked,
+        nodes=nodes.number > 0,
+        release=bool(release.releases),
+        audit=bool(audit.directories),
+    )
+    parts = read_parts(config, values, toolchain, campaigns, judging)
+    if not parts.judges:
         _check_needed(values)
     check_places(config, values, release, audit.directories)
     repeated = [each for each in values.repeated if each != "--ascend-cache"]
     derived: dict[str, Any] = {
-        "folders": folders,
-        "arguments": ("--ascend-cache", *repeated) if suite else tuple(repeated),
+        "judges": parts.judges,
+        "folders": parts.folders,
+        "alone": parts.alone,
+        "arguments": ("--ascend-cache", *repeated) if judging else tuple(repeated),
         "toolchain": toolchain,
         "named": named,
         "typed": any(OPTIONS[name].names_toolchain for name in typed_options(config)),
         "chosen_by": _chosen_by(values, toolchain),
         "atc": atc,
         "selected_rules": values["--ascend-rule"],
-        "takes_core": _takes_core(config, values, folders),
+        "takes_core": _takes_core(config, values, parts.folders),
         "budget": _budget(values),
         "listed": values["--ascend-rules"],
         "editions": read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
@@ -194,65 +201,14 @@ def _budget(values: Values) -> Budget | None:
     return SMOKE
 
 
-def _takes_core(config: pytest.Config, values: Values, folders: Sequence[str]) -> bool:
+def _takes_core(config: pytest.Config, values: Values, folders: tuple[str, ...]) -> bool:
     """Whether to run only the core: neither the whole suite nor a part of it was asked for."""
     if values["--ascend-suite"] != SUITES[0] or values["--ascend-matrix"] != MATRICES[0]:
         return False
     option = config.option
-    names_part = option.keyword or option.markexpr or values["--ascend-rule"]
-    names_part = names_part or getattr(option, "lf", False) or any(map(_is_part, config.args))
-    return not names_part and any(folder in DOCUMENTS for folder in folders)
-
-
-def _is_part(argument: str) -> bool:
-    """Whether an argument names a part of the suite, by package or by path."""
-    place = argument.partition("::")[0]
-    absolute = Path(os.path.abspath(place))  # noqa: PTH100 - '..' is to be resolved, links not
-    return place.startswith(f"{PACKAGE}.") or SUITE in absolute.parents
-
-
-def _is_implied(
-    config: pytest.Config, values: Values, release: ReleaseSettings, audit: AuditSettings
-) -> bool:
-    """Whether the command line asks for the suite without ``--ascend-cache``.
-
-    A project's configuration (``addopts``, ini keys) does not: it sets how the suite judges, not
-    that it runs.
-    """
-    elsewhere = release.releases or audit.directories or values.given("--ascend-torchair-script")
-    names_tests = config.args_source is config.ArgsSource.ARGS
-    if elsewhere or (names_tests and not any(each.startswith(PACKAGE) for each in config.args)):
-        return False
-    return any(OPTIONS[name].asks for name in typed_options(config))
-
-
-def _folders(
-    values: Values,
-    suite: bool,
-    toolchain: str,
-    stress: StressSettings,
-    nodes: NodeSettings,
-    release: ReleaseSettings,
-    audit: AuditSettings,
-) -> tuple[str, ...]:
-    """The folders of the suite that the options ask for."""
-    folders: list[str] = []
-    is_mindspore = toolchain in MINDSPORE_TOOLCHAINS
-    if suite and is_mindspore:
-        cache = toolchain.removeprefix("mindspore-").replace("-", "_")
-        folders += ["mindspore/common", f"mindspore/{cache}"]
-    elif suite:
-        folders += DOCUMENTS
-    on_nodes = suite and nodes.number and not is_mindspore
-    asked = {
-        "stress": suite and stress.asked,
-        "stress_on_nodes": on_nodes and stress.asked,
-        "shared": on_nodes,
-        _RELEASE: release.releases,
-        _AUDIT: audit.directories,
-        "torchair_script": values.given("--ascend-torchair-script"),
-    }
-    return (*folders, *(folder for folder, wanted in asked.items() if wanted))
+    selects = option.keyword or option.markexpr or values["--ascend-rule"]
+    selects = selects or getattr(option, "lf", False) or names_part(config)
+    return not selects and any(folder in DOCUMENTS for folder in folders)
 
 
 def _check_needed(values: Values) -> None:

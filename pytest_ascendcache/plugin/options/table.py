@@ -54,8 +54,8 @@ _SEED = 2**64 - 1
 _JUDGED = (
     Option(
         "--ascend-cache",
-        "judge a toolchain's compile cache with the built-in conformance suite; implied by options "
-        "that name the toolchain, unless tests are named",
+        "judge a toolchain's compile cache with the built-in conformance suite, or with the tests "
+        "that are named; implied by options that name the toolchain, unless tests are named",
     ),
     Option(
         "--ascend-toolchain=NAME",
@@ -242,7 +242,7 @@ _CHECKS = (
     ),
     Option(
         "--ascend-nodes=N",
-        "also judge a cache that this many nodes share; each node is a separate mount of one "
+        "judge a cache that this many nodes share; each node is a separate mount of one "
         "directory (needs root and FUSE)",
         whole(2, _MOST_NODES),
         asks=True,

@@ -1,0 +1,134 @@
+"""Every wrong use of the API is refused three times: by mypy, by pyright, and by the call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache import NetworkUnderTest, Run, WrongUse, operator, reference_toolchain
+from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.contract import CompileOptions
+from pytest_ascendcache.observation import CacheUnderTest, NetworkControl, PositiveControl
+from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult
+from tests.api import wrong_uses
+
+ROOT = Path(__file__).parents[2]
+FILE = Path(wrong_uses.__file__)
+USES = {
+    name: use
+    for name, use in vars(wrong_uses).items()
+    if isinstance(use, FunctionType) and use.__module__ == wrong_uses.__name__
+}
+OF_PYTHON = {"an_option_of_options_that_does_not_exist"}
+"""Refused by Python itself, in as many words."""
+
+MORE = {
+    "a chip in lower case": lambda cache: cache.compile(wrong_uses.ADD, soc="ascend910b1"),
+    "a negative debug level": lambda cache: cache.compile(wrong_uses.ADD, debug_level=-1),
+    "a debug level too high": lambda cache: cache.warm(wrong_uses.ADD, debug_level=9),
+    "no operator": lambda cache: cache.compile(),
+    "an empty directory": lambda cache: cache.compile(wrong_uses.ADD, cache_dir=""),
+    "a type in lower case": lambda _: operator("add", "float16", 4),
+    "a type that does not exist": lambda _: operator("Add", "float61", 4),
+    "a shape too many": lambda _: operator("Exp", "float16", (4,), (4,)),
+    "shapes that do not fit": lambda _: operator("MatMulV2", "float16", (4, 8), (3, 2)),
+}
+"""Wrong uses that no type can tell."""
+
+
+def _line_of(use: FunctionType) -> int:
+    return inspect.getsourcelines(use)[1] + 1
+
+
+def _lines_of(output: str) -> set[int]:
+    return {int(each) for each in re.findall(rf"{FILE.name}:(\d+)", output)}
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What the uses take, without a run of the toolchain."""
+    toolchain = reference_toolchain()
+    try:
+        cache = CacheUnderTest(toolchain, tmp_path / "cache", PositiveControl())
+        request: CompileRequest = cache.request(wrong_uses.ADD)
+        result = CompileResult(
+            argv=("atc",),
+            returncode=0,
+            output="",
+            deadline=1.0,
+            request=request,
+            environment={},
+            delivered=(tmp_path / "add.om",),
+        )
+        nothing = Snapshot({})
+        yield {
+            "cache": cache,
+            "networks": NetworkUnderTest(
+                toolchain, tmp_path / "networks", NetworkControl(Impostor(b"", ""))
+            ),
+            "run": Run(result, (wrong_uses.ADD,), nothing, nothing, {}, {}, ""),
+            "entry": Entry("te_add_0", tmp_path),
+        }
+    finally:
+        toolchain.close()
+
+
+def _is_sentence(text: str) -> bool:
+    return "\n" not in text and text.endswith((".", "?")) and len(text) < 300
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_call_is_refused_in_one_sentence(name: str, given: dict[str, Any]) -> None:
+    use = USES[name]
+    arguments = {each: given[each] for each in inspect.signature(use).parameters}
+    with pytest.raises((WrongUse, TypeError, AttributeError)) as raised:
+        use(**arguments)
+    if name not in OF_PYTHON:
+        assert _is_sentence(str(raised.value)), raised.value
+        assert isinstance(raised.value, WrongUse) or "use object_path" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_no_type_can_tell_is_refused_too(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(WrongUse) as raised:
+        MORE[name](given["cache"])
+    assert _is_sentence(str(raised.value)), raised.value
+
+
+def test_mypy_refuses_each() -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(FILE)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = _lines_of(ended.stdout)
+    assert found == {_line_of(use) for use in USES.values()}, ended.stdout + ended.stderr
+
+
+@pytest.mark.skipif(
+    not (shutil.which("node") and shutil.which("pyright", path=Path(sys.executable).parent)),
+    reason="pyright needs node",
+)
+def test_pyright_refuses_each() -> None:
+    pyright = shutil.which("pyright", path=Path(sys.executable).parent)
+    assert pyright is not None
+    command = [pyright, "--outputjson", "--pythonpath", sys.executable, str(FILE)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = json.loads(ended.stdout)["generalDiagnostics"]
+    lines = {each["range"]["start"]["line"] + 1 for each in found if each["severity"] == "error"}
+    assert lines == {_line_of(use) for use in USES.values()}, ended.stdout
+
+
+def test_there_are_many_of_them() -> None:
+    assert len(USES) >= 30
+    assert all(len(ast.parse(inspect.getsource(use)).body[0].body) == 1 for use in USES.values())
+    assert CompileOptions(cache_mode="enable") == CompileOptions().but(cache_mode="enable")  # type: ignore[arg-type]
