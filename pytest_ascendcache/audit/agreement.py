@@ -19,8 +19,8 @@ _CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
 _CHIP_FIELDS = frozenset(
     ("soc", "socVersion", "soc_version", "short_soc_version", "chip", "SocInfo", "soc_info")
 )
-_ONCE = (b'"sha256"', b'"binFileName"', b'"binFileSuffix"', b'"kernelName"')
-"""Keys that decide what is loaded. The last is also in lists, one for each core."""
+_NAME = b'"kernelName"'
+"""A key that is also in lists, once for each core."""
 
 
 def chip_of(path: str) -> str:
@@ -31,9 +31,10 @@ def chip_of(path: str) -> str:
 def disagreement(fields: Mapping[str, Any], text: bytes, stem: str, chip: str) -> str:
     """Return what metadata says that contradicts itself, the name ``stem`` or the directory of a
     ``chip``; empty if nothing does. ``text`` is the metadata as it is in its file."""
-    if any(text.count(each) > 1 for each in _ONCE) and (twice := _given_twice(text)):
+    again = text.count(b'"sha256"') > 1 or text.count(b'"binFile') > 2 or text.count(_NAME) > 1
+    if again and (twice := _given_twice(text)):
         return twice
-    for name in kernel_names(fields):
+    for name in () if is_plain(fields, stem) else kernel_names(fields):
         mine, own = _DIGEST.search(name), _DIGEST.search(stem)
         if mine and own and mine[0].lower() != own[0].lower():
             return f"kernelName is {name[:90]!r}: another kernel's"
@@ -50,29 +51,38 @@ def disagreement(fields: Mapping[str, Any], text: bytes, stem: str, chip: str) -
     return ""
 
 
+def is_plain(fields: Mapping[str, Any], stem: str) -> bool:
+    """Return whether metadata names one kernel, after its own file: the usual case."""
+    name = fields.get("kernelName")
+    return type(name) is str and name.startswith(stem) and "kernelList" not in fields
+
+
 def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
     """Return why an object cannot have the kernel its metadata names; empty if it can.
 
     An object that exports no function says nothing about it.
     """
-    names = [name for name in kernel_names(fields) if name.encode() not in data]
+    # Tools add to a name: an object that contains its root is not examined further.
+    roots = {name.partition("__kernel")[0]: name for name in kernel_names(fields)}
+    names = {root: name for root, name in roots.items() if root.encode() not in data}
     if not names:
         return ""
     try:
         exported = functions(data)
     except ElfError:
         return ""
-    for name in names:
-        root = name.partition("__kernel")[0]
-        if exported and not any(each in name or root in each for each in exported):
+    for name in names.values():
+        if exported and not any(each in name for each in exported):
             return f"has no function {name[:90]}, only {exported[0][:90]}"
     return ""
 
 
 def kernel_names(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of functions that metadata gives."""
+    if isinstance(name := fields.get("kernelName"), str) and name:
+        yield name
     listed = fields.get("kernelList")
-    for each in (fields, *(listed if isinstance(listed, list) else ())):
+    for each in listed if isinstance(listed, list) else ():
         name = each.get("kernelName") if isinstance(each, dict) else None
         if isinstance(name, str) and name:
             yield name

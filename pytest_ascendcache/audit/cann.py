@@ -7,14 +7,13 @@ An entry is found by what it is: metadata that names an object. Source: facts
 from __future__ import annotations
 
 import os
-import re
 import stat
 from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
+from pytest_ascendcache.audit.agreement import disagreement, is_plain, missing_symbol
 from pytest_ascendcache.audit.entries import (
     EntryProblem,
     Files,
@@ -38,7 +37,7 @@ _TELLING = frozenset((*_NEEDED, "magic", "coreType", "blockDim", "jsonList"))
 _SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock", "file.lock"}
 """Locks of a whole directory; their writers never remove them."""
 
-_DEBUG = re.compile(r".*_(?:loc|compute)\.json")
+_DEBUG = ("_loc.json", "_compute.json")
 _STAMPS = ("adk_version", "ops_version")
 
 
@@ -63,7 +62,7 @@ class KernelFolder(Judge):
         if suffix == ".lock":
             self._lock(folder, name, stem)
             return False
-        if suffix == ".json" and not _DEBUG.fullmatch(name):
+        if suffix == ".json" and not name.endswith(_DEBUG):
             return self._metadata(folder, name, stem, info)
         if suffix in (".o", ".so", ".h") and KERNEL_NAME.fullmatch(stem):
             self._alone(folder, name, stem, info)
@@ -117,7 +116,7 @@ class KernelFolder(Judge):
     def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> bool:
         object_name = f"{stem}.o"
         object_info = self.count(folder, object_name)
-        is_kernel = KERNEL_NAME.fullmatch(stem) is not None
+        is_kernel = stem.startswith("te_") or KERNEL_NAME.fullmatch(stem) is not None
         try:
             metadata = read_metadata(Files(folder, (name, object_name)), name, info)
         except EntryProblem:
@@ -188,11 +187,14 @@ class KernelFolder(Judge):
         """Compare what an entry says with itself, its name and its place."""
         fields = metadata.fields
         self.toolchains.add(fields, content.data, path)
-        for stamp in _STAMPS:
-            if isinstance(version := fields.get(stamp), str):
-                self.stamps[stamp, version] += 1
+        if "adk_version" in fields or "ops_version" in fields:
+            for stamp in _STAMPS:
+                if isinstance(version := fields.get(stamp), str):
+                    self.stamps[stamp, version] += 1
         problem = disagreement(fields, metadata.text, stem, self.chip)
-        if problem or (problem := missing_symbol(fields, content.data)):
+        if not problem and not (is_plain(fields, stem) and stem.encode() in content.data):
+            problem = missing_symbol(fields, content.data)
+        if problem:
             raise metadata.blame(Check.AGREEMENT, problem)
         lower = stem.lower()
         if lower != stem and metadata.files.folder.look(f"{lower}.json"):

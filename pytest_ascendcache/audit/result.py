@@ -13,6 +13,7 @@ from pytest_ascendcache.audit.findings import Check, Found
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.reading import Trouble
 from pytest_ascendcache.caches.recognition import Kind
+from pytest_ascendcache.contract import Level, Verdict, load_rules
 
 _SHOWN = 5
 _OF_CONTENTS = frozenset(
@@ -68,7 +69,7 @@ class Audit:
         """Return one line about what was audited."""
         kinds = Counter(kind.value for kind in self.kinds.values())
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
-        return f"{what}; {self.entries} entries, {self.files} files"
+        return f"{what or 'no known cache'}; {self.entries} entries, {self.files} files"
 
 
 def undecided(result: Audit, check: Check) -> str:
@@ -103,3 +104,42 @@ def story(result: Audit, check: Check) -> str:
     if found.count > _SHOWN:
         lines.append(f"  and {found.count - _SHOWN} more")
     return "\n".join(lines)
+
+
+def answer(result: Audit) -> Verdict:
+    """Return what the audit says of its directory as a whole."""
+    rules, found = load_rules(), set[Verdict]()
+    for check in Check:
+        level = rules[check.value].level
+        if check in result.found and not result.changed.count and level is not Level.INFO:
+            found.add(Verdict.FAIL if level is Level.MUST else Verdict.WARN)
+        if undecided(result, check):
+            found.add(Verdict.UNDECIDED)
+    order = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.WARN)
+    return next((each for each in order if each in found), Verdict.PASS)
+
+
+def as_dict(result: Audit) -> dict[str, object]:
+    """Return the result as plain data for reports."""
+    account = result.account
+    return {
+        "directory": str(result.directory),
+        "verdict": answer(result).value,
+        "entries": result.entries,
+        "stopped": result.stopped,
+        "names": {
+            "all": account.names,
+            "of_entries": account.entries,
+            "known": dict(sorted(account.known.items())),
+            "not_read": account.unread.count,
+            "not_read_first": account.unread.first,
+            "foreign": account.foreign.count,
+            "foreign_first": account.foreign.first,
+        },
+        "findings": [
+            each.as_dict()
+            for check in Check
+            if check in result.found
+            for each in result.found[check].first
+        ],
+    }

@@ -117,8 +117,9 @@ class _Scan:
         if place is not None and place.kind.holds_entries:
             judge = self._judge(place)
         kernels = judge if isinstance(judge, KernelFolder) else None
-        for entry in visit.entries:
-            self._watch.tick()
+        for number, entry in enumerate(visit.entries):
+            if not number & 63:
+                self._watch.tick()
             name = entry.name
             if entry.is_file(follow_symlinks=False):
                 if kernels is not None and kernels.defers(folder, name):

@@ -57,9 +57,7 @@ class Scratch(Judge):
             path for path in self.owners.values() if path and not _is_below(path, self.place)
         )
         size = megabytes(self.bytes)
-        what = (
-            f"{unit or '.'}: build scratch of ATC or torch_npu, {size}, which nothing reads again"
-        )
+        what = f"{unit or '.'}: build scratch of ATC or torch_npu, {size}; nothing reads it again"
         if alive and not foreign:
             return f"{what}; process {alive[0]} of it runs here, so leave it alone"
         where = f", and records {foreign[0][:80]}, a path of another place" if foreign else ""

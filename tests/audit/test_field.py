@@ -7,32 +7,25 @@ from pathlib import Path
 import pytest
 from directories import FAIL, GREEN, SOUND, UNDECIDED, UNSOUND, WARN, Case
 
-from pytest_ascendcache.audit import Audit, Check, audit, undecided
-from pytest_ascendcache.contract import Level, load_rules
+from pytest_ascendcache.audit import answer, audit
+from pytest_ascendcache.contract import Verdict
 
-_WORDS = {GREEN: "green", WARN: "warn", UNDECIDED: "undecided", FAIL: "fail"}
-
-
-def said(result: Audit) -> int:
-    """What an audit says of its directory as a whole."""
-    rules, worst = load_rules(), GREEN
-    for check in Check:
-        level = rules[check.value].level
-        if undecided(result, check):
-            worst = max(worst, UNDECIDED)
-        elif check in result.found and level is not Level.INFO:
-            worst = max(worst, FAIL if level is Level.MUST else WARN)
-    return worst
+_SAID = {
+    Verdict.PASS: GREEN,
+    Verdict.WARN: WARN,
+    Verdict.UNDECIDED: UNDECIDED,
+    Verdict.FAIL: FAIL,
+}
 
 
 def _said(case: Case, directory: Path) -> str:
     directory.mkdir(exist_ok=True)
     case.build(directory)
     result = audit(directory, environment={})
-    verdict = said(result)
+    verdict = _SAID[answer(result)]
     found = [f"{rule.value} {one.first[:2]}" for rule, one in result.found.items()]
     found += result.account.lines()
-    return "" if case.least <= verdict <= case.most else f"{_WORDS[verdict]}: {found}"
+    return "" if case.least <= verdict <= case.most else f"{answer(result).value}: {found}"
 
 
 @pytest.mark.parametrize("case", UNSOUND, ids=[each.name for each in UNSOUND])
