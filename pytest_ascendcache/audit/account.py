@@ -68,7 +68,7 @@ class Account:
         parts += [f"{self.unread.count} not read", f"{self.foreign.count} foreign"]
         lines = [f"{self.names} names: {', '.join(parts)}"]
         if self.known:
-            kinds = ", ".join(f"{count} {what}" for what, count in sorted(self.known.items()))
+            kinds = "; ".join(f"{count} {what}" for what, count in sorted(self.known.items()))
             lines.append(f"known: {kinds}")
         if self.unread.count:
             lines.append(f"not read: {self.unread}")

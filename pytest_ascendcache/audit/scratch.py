@@ -56,19 +56,22 @@ class Scratch(Judge):
         foreign = sorted(
             path for path in self.owners.values() if path and not _is_below(path, self.place)
         )
-        size = megabytes(self.bytes)
-        what = f"{unit or '.'}: build scratch of ATC or torch_npu, {size}; nothing reads it again"
+        size, place = megabytes(self.bytes), unit or "."
         if alive and not foreign:
-            return f"{what}; process {alive[0]} of it runs here, so leave it alone"
-        where = f", and records {foreign[0][:80]}, a path of another place" if foreign else ""
+            return (
+                f"{place}: {size} of build scratch of ATC or torch_npu, whose process {alive[0]} "
+                "runs here: leave it alone"
+            )
         owner = f"process {next(iter(self.owners))}" if self.owners else "nobody it names"
         detail = (
-            f"is build scratch of {owner}, which does not run here{where}: nothing reads it again, "
-            f"no limit ages it, it may go; to keep it out of version control, ignore {IGNORE}"
+            f"is build scratch of {owner}, which does not run here; nothing reads it again, no "
+            f"limit ages it, it may go; to keep it out of version control, ignore {IGNORE}"
         )
+        if foreign:
+            detail += f"; it records the path of another place, {foreign[0][:80]}"
         remove = tuple(self.files) if len(self.files) <= _KEPT else ()
         self.ledger.add(Check.LEFTOVERS, unit or ".", detail, self.bytes, remove)
-        return what
+        return f"{place}: {size} of build scratch of ATC or torch_npu; it is no cache"
 
 
 def _owners(data: bytes) -> dict[int, str]:

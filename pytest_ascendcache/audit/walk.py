@@ -138,11 +138,12 @@ def holds_a_cache(root: Path) -> bool:
     lost is a cache. Raises ``OSError`` if no cache is found and a directory cannot be read."""
     problems: list[OSError] = []
     walk = Walk(root, Reader(), lambda _, error: problems.append(error), lambda _: None)
-    is_empty = True
+    is_empty = False
     for visit in walk:
         if visit.place is not None:
             return True
         if not visit.folder.relative:
+            is_empty = True
             for entry in visit.entries:
                 is_empty = False
                 if entry.is_dir(follow_symlinks=False):
