@@ -34,6 +34,7 @@ from pytest_ascendcache.release.precision import (
     kept_file_problems,
     precision_file_problems,
     unknown_nodes,
+    unknown_types,
 )
 from pytest_ascendcache.release.problem import Problem, story
 from pytest_ascendcache.release.samples import SamplesError, float32_outputs, sample_inputs
@@ -70,6 +71,7 @@ __all__ = [
     "soc_directory",
     "story",
     "unknown_nodes",
+    "unknown_types",
     "update_manifest",
     "write_manifest",
 ]
