@@ -41,10 +41,13 @@ from pytest_ascendcache.release import (
     rank_directories,
     rank_problems,
     read_manifest,
+    recorded_inputs,
+    release_settings,
     soc_directory,
     story,
     unknown_nodes,
     unknown_types,
+    unusable_caches,
     update_manifest,
 )
 from pytest_ascendcache.toolchains import Toolchain
@@ -209,10 +212,21 @@ def test_caches_of_the_release_serve_fresh_kernels(compiles: ReleaseCompiles) ->
         copied += 1
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
+        if compiles.serves_nothing(run):
+            problems.append(useless(place, "operator"))
         cache.evidence.notes.append(f"{release.name}, {place.name}: {compiles.served(run)}")
-    if not copied:
+    problems += unusable_caches(release)
+    if not copied and not problems:
         pytest.skip(f"no cache of {release.soc} goes with the release")
     judge(problems)
+
+
+def useless(cache: Path, what: str) -> Problem:
+    """The problem of a shipped cache that has kernels of the chip and serves none."""
+    return Problem(
+        f"{cache} serves no {what} of the release: its kernels are of something else",
+        "a cache filled by the release's own command, or no such cache",
+    )
 
 
 @pytest.fixture
@@ -283,9 +297,11 @@ def judge_manifest(
     release, toolchain = judged.release, judged.cache.toolchain
     of_model = isinstance(judged, ReleaseConversions)
     with undecided_on(OSError):
-        options = options_digest(release)
+        options, settings = options_digest(release), release_settings(release)
+        inputs = recorded_inputs(release)
     with undecided_on(ManifestError):
-        now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
+        names = toolchain.name, toolchain.version, release.soc, options
+        now = Manifest(*names, {}, inputs=inputs, settings=settings)
         if request.getfixturevalue("ascend_session").settings.release.update:
             confirm()
             kernels = digests()
@@ -306,7 +322,13 @@ def judge_manifest(
     problems = differing(golden)
     if problems:
         confirm()
+    problems = [*golden.input_problems(inputs), *problems]
     judge(problems)
+    if golden.inputs is None:
+        raise NotDecidable(
+            f"the manifest {path} records the kernels and not what they were made from; write it "
+            "anew with --ascend-manifest-update."
+        )
 
 
 def judge(problems: Sequence[Problem]) -> None:
