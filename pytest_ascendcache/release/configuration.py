@@ -99,13 +99,6 @@ def _given_twice(release: Release) -> Iterator[Problem]:
 def _silenced(release: Release) -> Iterator[Problem]:
     """Report options without effect because of another one, which their documents say."""
     options = release.options
-    precision = options.get(atc.PRECISION_FILE)
-    for name in (atc.SELECT_MODE, atc.MODE_TYPES):
-        if precision and options.get(name):
-            yield Problem(
-                f"--{name}={options[name]} beside --{atc.PRECISION_FILE}, whose file is preferred",
-                "one of the two",
-            )
     if options.get(atc.MODE_TYPES) and not options.get(atc.SELECT_MODE):
         yield Problem(
             f"--{atc.MODE_TYPES} without --{atc.SELECT_MODE}: no mode is chosen for the types",
