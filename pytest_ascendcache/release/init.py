@@ -150,11 +150,9 @@ def _look_at_job(path: Path) -> int:
     for line, problem in problems:
         print(f"{path}:{line}: {translated(problem.found, language)}")
         print(translated(f"  expected: {problem.wanted}", language))
-    settings, processes = (
-        count(len(job.settings), "setting"),
-        count(job.cards, "process", "processes"),
-    )
-    print(translated(f"{settings} for {processes}, {count(len(problems), 'fault')}", language))
+    settings = count(len(job.settings), "setting")
+    processes = count(job.cards, "process", "processes")
+    print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))
     return int(bool(problems))
 
 
