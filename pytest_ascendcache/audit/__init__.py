@@ -2,7 +2,7 @@
 
 from pytest_ascendcache.audit.findings import Check, Removal
 from pytest_ascendcache.audit.plan import RemovalPlan, is_plan, write_plan
-from pytest_ascendcache.audit.result import Audit, story, undecided
+from pytest_ascendcache.audit.result import Audit, answer, story, undecided
 from pytest_ascendcache.audit.scan import audit
 from pytest_ascendcache.audit.walk import holds_a_cache
 
@@ -11,6 +11,7 @@ __all__ = [
     "Check",
     "Removal",
     "RemovalPlan",
+    "answer",
     "audit",
     "holds_a_cache",
     "is_plan",

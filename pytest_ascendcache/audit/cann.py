@@ -1,69 +1,102 @@
-"""Entries of CANN's operator cache. Source: facts ``cann-operator-cache`` sections 1.2, 2.9-2.11
-and 7."""
+"""Entries of CANN's operator cache, and kernels of custom operators and debugging runs.
+
+An entry is found by what it is: metadata that names an object. Source: facts
+``cann-operator-cache`` sections 1.2, 2.9-2.11 and 7.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from array import array
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
+from pytest_ascendcache.audit.agreement import disagreement, is_plain, missing_symbol
 from pytest_ascendcache.audit.entries import (
+    EntryProblem,
     Files,
     Judge,
     Metadata,
     Toolchains,
     check_object,
+    kind_of,
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.limits import Aging
-from pytest_ascendcache.audit.reading import Folder
-from pytest_ascendcache.caches.recognition import split
+from pytest_ascendcache.audit.reading import Content, Folder, numbers, short
+from pytest_ascendcache.caches.recognition import KERNEL_NAME, split
 
-_KERNELS = ("te_", "libte_")
 _PRE_COMPILE = "_pre"
 _NEEDED = ("binFileName", "binFileSuffix", "kernelName", "sha256")
-_SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock"}
+_TELLING = frozenset((*_NEEDED, "magic", "coreType", "blockDim", "jsonList"))
+"""Fields by which a JSON file is known as metadata of a kernel."""
+
+_SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock", "file.lock"}
 """Locks of a whole directory; their writers never remove them."""
+
+_DEBUG = ("_loc.json", "_compute.json")
+_STAMPS = ("adk_version", "ops_version")
 
 
 @dataclass
-class SocCache(Judge):
-    """Judges the cache of one SoC. ``seen`` is called with each object that metadata leads to."""
+class KernelFolder(Judge):
+    """Judges metadata and the objects it names.
+
+    ``seen`` is called with each object that metadata leads to, ``chip`` is the one that the
+    directory is named after. ``keys`` stand for the entries' names, and ``stamps`` counts the
+    versions that metadata records.
+    """
 
     _: KW_ONLY
     seen: Callable[[Folder, str, os.stat_result], None]
+    chip: str = ""
     toolchains: Toolchains = field(default_factory=Toolchains)
-    aging: Aging = field(default_factory=Aging)
+    keys: array[int] = field(default_factory=numbers)
+    stamps: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
-        self.aging.total += info.st_size
         if suffix == ".lock":
             self._lock(folder, name, stem)
-        elif stem.startswith(_KERNELS) and suffix == ".json":
-            self._metadata(folder, name, stem, info)
-        elif stem.startswith(_KERNELS) and suffix in (".o", ".so", ".h"):
+            return False
+        if suffix == ".json" and not name.endswith(_DEBUG):
+            return self._metadata(folder, name, stem, info)
+        if suffix in (".o", ".so", ".h") and KERNEL_NAME.fullmatch(stem):
             self._alone(folder, name, stem, info)
+            return True
+        return suffix == ".so" and folder.has(f"{stem.removeprefix('lib')}.json")
 
     def defers(self, folder: Folder, name: str) -> bool:
         """Return whether a file is an object that is judged together with its metadata."""
-        return name.endswith(".o") and name.startswith(_KERNELS) and folder.has(f"{name[:-2]}.json")
+        return name.endswith(".o") and folder.has(f"{name[:-2]}.json")
 
-    def no_file(self, folder: Folder, name: str) -> None:
-        """Count the object whose metadata is a directory, a link or the like: nothing reads it."""
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        """Blame an entry's object or metadata that is no regular file: nothing can read it."""
         stem, suffix = split(name)
-        if suffix == ".json" and stem.startswith(_KERNELS):
-            self._count(folder, f"{stem}.o")
+        if suffix not in (".json", ".o", ".so") or not KERNEL_NAME.fullmatch(stem):
+            return False
+        is_object = suffix != ".json"
+        if not is_object:
+            self.count(folder, f"{stem}.o")
+        others = (f"{stem}.json", f"{stem.removeprefix('lib')}.json") if is_object else ()
+        if not any(map(folder.look, others)):
+            what = "its object" if is_object else "its metadata"
+            detail = f"{what} is {kind_of(info)}, no file that a toolchain may read"
+            raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
+        return True
 
-    def _count(self, folder: Folder, name: str) -> os.stat_result | None:
+    def count(self, folder: Folder, name: str) -> os.stat_result | None:
         """Return what an object is, and count it if it is a regular file."""
         info = folder.look(name)
         if info is not None and stat.S_ISREG(info.st_mode):
-            self.aging.total += info.st_size
             self.seen(folder, name, info)
         return info
+
+    def add_entry(self, size: int, accessed: float, path: str) -> None:
+        """Count an entry of ``size`` bytes, last used at ``accessed``."""
 
     def _lock(self, folder: Folder, name: str, stem: str) -> None:
         """Judge a lock file. CANN leaves one for each kernel, useless without the kernel."""
@@ -80,18 +113,30 @@ class SocCache(Judge):
             files = Files(folder, (metadata[0], name))
             raise files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
-    def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
+    def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> bool:
         object_name = f"{stem}.o"
-        object_info = self._count(folder, object_name)
-        metadata = read_metadata(Files(folder, (name, object_name)), name, info)
+        object_info = self.count(folder, object_name)
+        is_kernel = stem.startswith("te_") or KERNEL_NAME.fullmatch(stem) is not None
+        try:
+            metadata = read_metadata(Files(folder, (name, object_name)), name, info)
+        except EntryProblem:
+            if is_kernel or object_info is not None:
+                raise
+            return False
         if metadata is None:
-            return
+            return True
+        fields = metadata.fields
+        if not is_kernel and _TELLING.isdisjoint(fields):
+            return False  # a JSON file of any other kind
         if stem.endswith(_PRE_COMPILE):
             metadata._replace(files=Files(folder, (name,))).require(("pattern",))
-            return
+            return True
         self.entries += 1
+        self.keys.append(short(stem.encode("utf-8", "surrogateescape")))
         metadata.require_plain_names()
-        fields = metadata.fields
+        if "jsonList" in fields and "binFileName" not in fields:
+            self._parts(metadata)
+            return True
         # CANN stores the results of autofuse without a digest, and never reuses them.
         undigested = fields.get("binFileSuffix") == ".so" and "sha256" not in fields
         metadata.require(_NEEDED[:2] if undigested else _NEEDED)
@@ -105,15 +150,80 @@ class SocCache(Judge):
             object_name = fields["binFileName"] + fields["binFileSuffix"]
             object_info = folder.look(object_name)
             metadata = metadata._replace(files=Files(folder, (name, object_name)))
-        self._object(metadata, object_name, object_info)
+        self._object(metadata, stem, object_name, object_info)
+        return True
 
-    def _object(self, metadata: Metadata, name: str, info: os.stat_result | None) -> None:
-        path = metadata.files.folder.path(metadata.name)
+    def _parts(self, metadata: Metadata) -> None:
+        """Judge metadata of the old form, which lists the metadata of its parts."""
+        listed = metadata.fields["jsonList"]
+        for each in listed if isinstance(listed, list) else ():
+            part = each.get("jsonFileName") if isinstance(each, dict) else None
+            if isinstance(part, str):
+                name = part if part.endswith(".json") else f"{part}.json"
+                if lacking := metadata.files.lacks(name):
+                    raise metadata.blame(Check.WHOLE_ENTRIES, f"its part {lacking}")
+
+    def _object(
+        self, metadata: Metadata, stem: str, name: str, info: os.stat_result | None
+    ) -> None:
+        files, fields = metadata.files, metadata.fields
+        path = files.folder.path(metadata.name)
         size = metadata.info.st_size + (info.st_size if info else 0)
-        self.aging.add_entry(size, metadata.info.st_atime, path)
+        self.add_entry(size, metadata.info.st_atime, path)
         if info is None:
             raise metadata.blame(Check.WHOLE_ENTRIES, f"its object {name} is missing")
-        if "sha256" in metadata.fields:
-            content = check_object(metadata.files, name, metadata.fields["sha256"], info)
-            if content is not None:
-                self.toolchains.add(metadata.fields, content.data, path)
+        if not stat.S_ISREG(info.st_mode):
+            raise metadata.blame(Check.WHOLE_ENTRIES, f"its object {name} is {kind_of(info)}")
+        header = fields.get("headerFileSuffix")
+        if isinstance(header, str) and header and (lacking := files.lacks(f"{stem}{header}")):
+            raise metadata.blame(Check.WHOLE_ENTRIES, f"its header {lacking}")
+        content = None
+        if "sha256" in fields:
+            content = check_object(files, name, fields["sha256"], info)
+        if content is not None:
+            self._compare(metadata, stem, content, path)
+
+    def _compare(self, metadata: Metadata, stem: str, content: Content, path: str) -> None:
+        """Compare what an entry says with itself, its name and its place."""
+        fields = metadata.fields
+        self.toolchains.add(fields, content.data, path)
+        if "adk_version" in fields or "ops_version" in fields:
+            for stamp in _STAMPS:
+                if isinstance(version := fields.get(stamp), str):
+                    self.stamps[stamp, version] += 1
+        problem = disagreement(fields, metadata.text, stem, self.chip)
+        if not problem and not (is_plain(fields, stem) and stem.encode() in content.data):
+            problem = missing_symbol(fields, content.data)
+        if problem:
+            raise metadata.blame(Check.AGREEMENT, problem)
+        lower = stem.lower()
+        if lower != stem and metadata.files.folder.look(f"{lower}.json"):
+            detail = f"is the same kernel as {lower}.json: their names differ only in case"
+            raise metadata.blame(Check.AGREEMENT, detail)
+
+
+@dataclass
+class SocCache(KernelFolder):
+    """Judges the cache of one SoC, and computes what of it would age."""
+
+    _: KW_ONLY
+    aging: Aging = field(default_factory=Aging)
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        self.aging.total += info.st_size
+        if name == "op_cache.ini":
+            detail = (
+                "is in the directory of a chip, where nobody reads it and force removes it: put it "
+                "beside that directory"
+            )
+            self.ledger.add(Check.INI, folder.path(name), detail, info.st_size)
+        return super().file(folder, name, info)
+
+    def count(self, folder: Folder, name: str) -> os.stat_result | None:
+        info = super().count(folder, name)
+        if info is not None and stat.S_ISREG(info.st_mode):
+            self.aging.total += info.st_size
+        return info
+
+    def add_entry(self, size: int, accessed: float, path: str) -> None:
+        self.aging.add_entry(size, accessed, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,22 +79,36 @@ class Judge(ABC):
     entries: int = 0
 
     @abstractmethod
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Judge one regular file; an entry is judged once, at its metadata if it has any. Raises
-        ``EntryProblem`` if the entry breaks a rule, and ``CannotRead`` or ``ChangedWhileRead`` if a
-        file cannot be judged."""
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        """Judge one regular file; an entry is judged once, at its metadata if it has any. Returns
+        whether the file is part of an entry. Raises ``EntryProblem`` if the entry breaks a rule,
+        and ``CannotRead`` or ``ChangedWhileRead`` if a file cannot be judged."""
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:  # noqa: ARG002
+        """Return whether what is no regular file is in the place of an entry's file, for which the
+        entry is blamed. Raises ``EntryProblem`` unless that happens at another file of it."""
+        return False
 
 
 @dataclass
 class Toolchains:
-    """How many kernels of a unit each toolchain made, and the paths of the first few."""
+    """How many kernels of a unit each toolchain made, and the paths of the first few.
 
+    ``machines`` counts the machines of the objects, as their ELF headers number them.
+    """
+
+    machines: Counter[int] = field(default_factory=Counter)
+    of_machine: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
     kernels: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _last: tuple[bytes, str] = (b"", "")
 
     def add(self, metadata: Mapping[str, Any], data: bytes, path: str) -> None:
         """Count the kernel ``data``. Its metadata can name anything, so makers are limited."""
+        machine = int.from_bytes(data[18:20], "little")
+        self.machines[machine] += 1
+        if len(self.of_machine[machine]) < _SHOWN:
+            self.of_machine[machine].append(path)
         comment, maker = self._last
         plain = "target" not in metadata and _VERSIONS.isdisjoint(metadata)
         # Nearly every kernel has the maker of the one before, which saves parsing its ELF file.
@@ -119,6 +134,24 @@ class Files(NamedTuple):
         """Make the problem of the file ``name``, to be raised."""
         return EntryProblem(self, check, name, detail, info)
 
+    def lacks(self, name: str) -> str:
+        """Return why an entry has no file ``name``; empty if there is a regular one."""
+        info = self.folder.look(name)
+        if info is None:
+            return f"{name} is missing"
+        return "" if stat.S_ISREG(info.st_mode) else f"{name} is {kind_of(info)}"
+
+
+def kind_of(info: os.stat_result) -> str:
+    """Return what something is that is no regular file, in words."""
+    kinds = {
+        stat.S_IFLNK: "a link",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFDIR: "a directory",
+    }
+    return kinds.get(stat.S_IFMT(info.st_mode), "a device")
+
 
 class Metadata(NamedTuple):
     """The fields of a metadata file, and the file's state when it was read."""
@@ -127,6 +160,7 @@ class Metadata(NamedTuple):
     name: str
     info: os.stat_result
     fields: dict[str, Any]
+    text: bytes = b""
 
     def blame(self, check: Check, detail: str) -> EntryProblem:
         """Make a problem of the metadata file, to be raised."""
@@ -161,7 +195,7 @@ def read_metadata(files: Files, name: str, info: os.stat_result | None = None) -
     problem, fields = _parse(content)
     if problem:
         raise files.blame(Check.METADATA, name, problem, content.info)
-    return Metadata(files, name, content.info, fields)
+    return Metadata(files, name, content.info, fields, content.data)
 
 
 def _parse(content: Content) -> tuple[str, dict[str, Any]]:

@@ -28,6 +28,8 @@ class Check(str, Enum):
     RANKS_AGREE = "audit/ranks-agree"
     RANK_DUPLICATES = "audit/rank-duplicates"
     ONE_TOOLCHAIN = "audit/one-toolchain"
+    AGREEMENT = "audit/agreement"
+    NOT_EMPTY = "audit/not-empty"
 
 
 @dataclass(frozen=True, order=True)

@@ -39,7 +39,7 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
     """
     text = data.decode("utf-8", "replace")
     values: dict[str, str] = {}
-    section, behind, stray, other = "", "", "", ""
+    section, behind, stray, other, twice = "", "", "", "", ""
     for line in text.splitlines():
         if line.startswith("["):
             section, _, rest = line[1:].partition("]")
@@ -51,10 +51,12 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
             if section not in (SECTION, ""):
                 other = min(other or section, section)
                 continue
+            if values.get(key, value) != value:
+                twice = twice or f"sets {key[:40]} twice: {values[key][:40]} and {value[:40]}"
             values[key] = value
             if not section:
                 stray = stray or key
-    problems = [*_of_values(values, edition or default())]
+    problems = [*([twice] if twice else []), *_of_values(values, edition or default())]
     if problem := _of_text(text, behind, stray, other):
         problems.insert(0, problem)
     return Ini(values, tuple(problems))

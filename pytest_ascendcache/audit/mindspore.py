@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b, sha256
+from hashlib import sha256
+from typing import Any
 
+from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
 from pytest_ascendcache.audit.entries import (
     Files,
     Judge,
     Metadata,
     Toolchains,
     check_object,
+    kind_of,
     read_metadata,
     reported,
 )
 from pytest_ascendcache.audit.findings import Check
-from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.audit.reading import Folder, numbers, short
 from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, split
 
 _RANK_SUFFIXES = (".json", ".o", ".so", ".info")
@@ -30,47 +34,42 @@ _AKG_SUFFIXES = (".json", ".o", ".so", ".ptx", ".info")
 _DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
 
 
-def short(data: bytes) -> int:
-    """Return a key of eight bytes for any data; a few million keys do not collide."""
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
-
-
-def numbers() -> array[int]:
-    """Return an empty array of eight-byte integers."""
-    return array("q")
-
-
 @dataclass
 class RankKernels(Judge):
     """Judges one rank's ``kernel_meta``.
 
-    ``keys`` stand for the kernels of which any file exists, whatever their device. For kernels
-    that are whole, ``whole`` has their keys, ``objects`` keys of their objects' bytes without
-    the kernel's name, and ``sizes`` the objects' bytes, all in the same order.
+    ``keys`` stand for the kernels of which any file exists, whatever their device, and ``devices``
+    are the devices in their names. For kernels that are whole, ``whole`` has their keys,
+    ``objects`` keys of their objects' bytes without the kernel's name, and ``sizes`` the objects'
+    bytes. Those of each kind are in the same order.
     """
 
     toolchains: Toolchains = field(default_factory=Toolchains)
     keys: array[int] = field(default_factory=numbers)
+    devices: array[int] = field(default_factory=numbers)
     whole: array[int] = field(default_factory=numbers)
     objects: array[int] = field(default_factory=numbers)
     sizes: array[int] = field(default_factory=numbers)
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
         match = KERNEL_STEM.fullmatch(stem)
-        if match is None or not _is_first(folder, stem, suffix, _RANK_SUFFIXES):
-            return
+        if match is None or suffix not in _RANK_SUFFIXES:
+            return False
+        if not _is_first(folder, stem, suffix, _RANK_SUFFIXES):
+            return True
         key = short(match["name"].encode())
         self.keys.append(key)
+        self.devices.append(int(match["device"]))
         metadata = _metadata(self, folder, name, info, _RANK_SUFFIXES)
         if metadata is None:
-            return
+            return True
         files, info_name, object_name = metadata.files, f"{stem}.info", ""
         with reported(self.ledger):
             object_name = _object_name(metadata, stem)
-        missing = [each for each in (object_name, info_name) if each and not folder.look(each)]
-        if missing:
-            detail = f"{' and '.join(missing)} missing: the kernel is compiled again"
+        needed = filter(None, (object_name, info_name))
+        if lacking := [each for each in map(files.lacks, needed) if each]:
+            detail = f"{' and '.join(lacking)}: the kernel is compiled again"
             raise metadata.blame(Check.WHOLE_ENTRIES, detail)
         described = read_metadata(files, info_name)
         if object_name and described is not None:
@@ -82,6 +81,39 @@ class RankKernels(Judge):
                 nameless = content.data.replace(stem.encode(), b"")
                 self.objects.append(short(sha256(nameless).digest()))
                 self.sizes.append(content.info.st_size)
+                problem = disagreement(metadata.fields, metadata.text, stem, "")
+                problem = problem or missing_symbol(metadata.fields, content.data)
+                if problem:
+                    raise metadata.blame(Check.AGREEMENT, problem)
+                if problem := _of_request(described.fields, int(match["device"])):
+                    raise described.blame(Check.AGREEMENT, problem)
+        return True
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        stem, suffix = split(name)
+        is_kernels = suffix in _RANK_SUFFIXES and KERNEL_STEM.fullmatch(stem) is not None
+        return is_kernels and _no_file(folder, name, info, _RANK_SUFFIXES)
+
+
+def _of_request(request: Mapping[str, Any], device: int) -> str:
+    """Return how a compile request contradicts the device in its name; empty if it does not."""
+    for field_name in ("device_id", "source_id"):
+        said = request.get(field_name)
+        if type(said) is int and said != device:
+            return f"{field_name} is {said}, and the file's name says card {device}"
+    return ""
+
+
+def _no_file(folder: Folder, name: str, info: os.stat_result, suffixes: Sequence[str]) -> bool:
+    """Blame what is no regular file in the place of a kernel's file, if no other file of the kernel
+    is judged and says so."""
+    stem, suffix = split(name)
+    judged = (each for each in suffixes if each != suffix)
+    regular = (folder.look(stem + each) for each in judged)
+    if suffix == ".json" or not any(each and stat.S_ISREG(each.st_mode) for each in regular):
+        detail = f"is {kind_of(info)}, no file that a toolchain may read"
+        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
+    return True
 
 
 def _object_name(metadata: Metadata, stem: str) -> str:
@@ -97,27 +129,36 @@ def _object_name(metadata: Metadata, stem: str) -> str:
 class AkgKernels(Judge):
     """Judges kernels of AKG: ``.info``, objects, and a ``.json`` with the digests, written last."""
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
+        if suffix not in _AKG_SUFFIXES or name == "Initialize.info":
+            return False
         if not _is_first(folder, stem, suffix, _AKG_SUFFIXES):
-            return
+            return True
         metadata = _metadata(self, folder, name, info, _AKG_SUFFIXES)
         if metadata is None:
-            return
+            return True
         files = metadata.files
         metadata.require(("kernelName", "sha256"))
         digests = {".o": metadata.fields.get("objSha256")}
         libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
         digests[next(libraries, ".so")] = metadata.fields["sha256"]
         needed = [stem + each for each in digests if digests[each]] + [f"{stem}.info"]
-        if missing := [each for each in needed if not folder.look(each)]:
-            raise metadata.blame(Check.WHOLE_ENTRIES, f"{' and '.join(missing)} missing")
+        if lacking := [each for each in map(files.lacks, needed) if each]:
+            raise metadata.blame(Check.WHOLE_ENTRIES, " and ".join(lacking))
         with reported(self.ledger):
             read_metadata(files, f"{stem}.info")
         for suffix, digest in digests.items():
             if isinstance(digest, str):
                 with reported(self.ledger):
                     check_object(files, stem + suffix, digest)
+        if problem := disagreement(metadata.fields, metadata.text, stem, ""):
+            raise metadata.blame(Check.AGREEMENT, problem)
+        return True
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        is_kernels = split(name)[1] in _AKG_SUFFIXES
+        return is_kernels and _no_file(folder, name, info, _AKG_SUFFIXES)
 
 
 def _is_first(folder: Folder, stem: str, suffix: str, suffixes: Sequence[str]) -> bool:
@@ -150,14 +191,14 @@ class GraphCache(Judge):
 
     keys: array[int] = field(default_factory=numbers)
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         match = GRAPH_FILE.fullmatch(name)
         if match is None:
-            return
+            return False
         role, number = match["role"], match["number"]
         if number is None:
             self._dependencies(folder, name, role)
-            return
+            return True
         self.entries += 1
         self.keys.append(short(name.encode()))
         files = Files(folder, (name,))
@@ -174,6 +215,13 @@ class GraphCache(Judge):
         if int(number) and folder.look(before) is None:
             detail = f"{before} is missing: graphs are numbered as they are compiled"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+        return True
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        if GRAPH_FILE.fullmatch(name) is None:
+            return False
+        detail = f"is {kind_of(info)}, no file that a toolchain may read"
+        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
     def _dependencies(self, folder: Folder, name: str, role: str) -> None:
         graph = f"{role}compile_cache_0.mindir"

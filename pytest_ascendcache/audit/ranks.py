@@ -5,6 +5,7 @@ Source: document M, frequent questions: if the caches of some ranks are deleted,
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -39,7 +40,7 @@ def compare_ranks(
             )
             ledger.add(Check.RANKS_AGREE, directories[rank], detail)
     for rank in _absent(sets):
-        near = directories[min(sets)].replace(f"rank_{min(sets)}", f"rank_{rank}")
+        near = re.sub(rf"(?<!\d){min(sets)}(?!\d)", str(rank), directories[min(sets)], count=1)
         detail = f"rank {rank} has no directory: {_waiting(sets, union)}"
         ledger.add(Check.RANKS_AGREE, near, detail)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,9 +16,22 @@ from typing import NamedTuple
 _LARGE = 1 << 24
 """Bytes. A larger file is hashed in parts; it cannot be metadata."""
 
+_LARGEST = 4 << 30
+"""Bytes. No kernel is larger, so a larger file is not read."""
+
 _PART = 1 << 20
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SHOWN = 5
+
+
+def short(data: bytes) -> int:
+    """Return a key of eight bytes for any data; a few million keys do not collide."""
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
+def numbers() -> array[int]:
+    """Return an empty array of eight-byte integers."""
+    return array("q")
 
 
 class ChangedWhileRead(Exception):
@@ -125,6 +139,8 @@ class Folder:
         if info is None or not stat.S_ISREG(info.st_mode):
             return None
         size = info.st_size
+        if size > _LARGE:
+            self.check_size(name, info)
         with self.opened(name, info) as descriptor:
             if size > _LARGE:
                 return Content(info, b"", sha256_of(descriptor, 0, size) if digest else "")
@@ -134,6 +150,18 @@ class Folder:
         if len(data) != size:
             raise ChangedWhileRead(f"{self.path(name)} was written")
         return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
+
+    def check_size(self, name: str, info: os.stat_result) -> None:
+        """Raise ``CannotRead`` for a file that would take minutes to read: one that is larger than
+        any kernel, or mostly a hole, which takes no space and reads as zeros."""
+        size = info.st_size
+        if size > _LARGE and info.st_blocks * 512 < size // 8:
+            raise CannotRead(
+                f"{self.path(name)}: has {size >> 20} MB and {info.st_blocks >> 11} on the disk: "
+                "the rest is a hole"
+            )
+        if size > _LARGEST:
+            raise CannotRead(f"{self.path(name)}: has {size >> 20} MB, more than any kernel")
 
     @contextmanager
     def opened(self, name: str, info: os.stat_result) -> Iterator[int]:

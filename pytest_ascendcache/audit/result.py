@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_ascendcache.audit.account import Account
 from pytest_ascendcache.audit.entries import Judge
 from pytest_ascendcache.audit.findings import Check, Found
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.reading import Trouble
 from pytest_ascendcache.caches.recognition import Kind
+from pytest_ascendcache.contract import Level, Verdict, load_rules
 
 _SHOWN = 5
 _OF_CONTENTS = frozenset(
@@ -24,9 +26,10 @@ _OF_CONTENTS = frozenset(
         Check.INI,
         Check.RANK_DUPLICATES,
         Check.ONE_TOOLCHAIN,
+        Check.AGREEMENT,
     }
 )
-"""Rules about what files contain. An unreadable file leaves them undecided."""
+"""Rules about what files contain. A file that is not read leaves them undecided."""
 
 
 @dataclass
@@ -34,22 +37,25 @@ class Audit:
     """The result of auditing one directory.
 
     ``units`` are the judges of its caches and ``kinds`` the caches' kinds, by relative path;
-    ``ranks`` are directories of ranks. ``notes`` are shown whatever the verdict; ``inapplicable``
-    says why a rule has nothing to judge here. ``unlisted`` are directories and ``unread`` files
-    that could not be read, ``changed`` what other processes wrote meanwhile. ``renewed`` counts
-    access times that could not be kept.
+    ``counted`` are directories whose names count, as those of cards do. ``notes`` are shown
+    whatever the verdict; ``inapplicable`` says why a rule has nothing to judge here. The
+    ``account`` has every name, ``unlisted`` are directories that could not be read, ``changed`` is
+    what other processes wrote meanwhile, and ``stopped`` why the search ended early, if it did.
+    ``renewed`` counts access times that could not be kept.
     """
 
     directory: Path
     units: dict[str, Judge] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
-    ranks: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
     found: Mapping[Check, Found] = field(default_factory=dict)
     notes: dict[Check, list[str]] = field(default_factory=dict)
     inapplicable: dict[Check, str] = field(default_factory=dict)
     unlisted: Trouble = field(default_factory=Trouble)
-    unread: Trouble = field(default_factory=Trouble)
+    account: Account = field(default_factory=Account)
     changed: Trouble = field(default_factory=Trouble)
+    stopped: str = ""
+    directories: int = 0
     files: int = 0
     bytes: int = 0
     renewed: int = 0
@@ -63,7 +69,7 @@ class Audit:
         """Return one line about what was audited."""
         kinds = Counter(kind.value for kind in self.kinds.values())
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
-        return f"{what}; {self.entries} entries, {self.files} files"
+        return f"{what or 'no known cache'}; {self.entries} entries, {self.files} files"
 
 
 def undecided(result: Audit, check: Check) -> str:
@@ -77,10 +83,12 @@ def undecided(result: Audit, check: Check) -> str:
         )
     if result.unlisted.count:
         return f"what is in {result.directory} cannot be looked into: {result.unlisted}{so_far}"
-    if result.unread.count and not found.count and check in _OF_CONTENTS:
-        count = result.unread.count
-        files = "1 file" if count == 1 else f"{count} files"
-        return f"{files} in {result.directory} cannot be read: {result.unread}"
+    if result.stopped and not found.count:
+        return f"{result.directory} was not read to its end: {result.stopped}"
+    unread = result.account.unread
+    if unread.count and not found.count and check in _OF_CONTENTS:
+        names = "1 name" if unread.count == 1 else f"{unread.count} names"
+        return f"{names} in {result.directory} could be loaded and was not read: {unread}"
     return ""
 
 
@@ -96,3 +104,42 @@ def story(result: Audit, check: Check) -> str:
     if found.count > _SHOWN:
         lines.append(f"  and {found.count - _SHOWN} more")
     return "\n".join(lines)
+
+
+def answer(result: Audit) -> Verdict:
+    """Return what the audit says of its directory as a whole."""
+    rules, found = load_rules(), set[Verdict]()
+    for check in Check:
+        level = rules[check.value].level
+        if check in result.found and not result.changed.count and level is not Level.INFO:
+            found.add(Verdict.FAIL if level is Level.MUST else Verdict.WARN)
+        if undecided(result, check):
+            found.add(Verdict.UNDECIDED)
+    order = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.WARN)
+    return next((each for each in order if each in found), Verdict.PASS)
+
+
+def as_dict(result: Audit) -> dict[str, object]:
+    """Return the result as plain data for reports."""
+    account = result.account
+    return {
+        "directory": str(result.directory),
+        "verdict": answer(result).value,
+        "entries": result.entries,
+        "stopped": result.stopped,
+        "names": {
+            "all": account.names,
+            "of_entries": account.entries,
+            "known": dict(sorted(account.known.items())),
+            "not_read": account.unread.count,
+            "not_read_first": account.unread.first,
+            "foreign": account.foreign.count,
+            "foreign_first": account.foreign.first,
+        },
+        "findings": [
+            each.as_dict()
+            for check in Check
+            if check in result.found
+            for each in result.found[check].first
+        ],
+    }

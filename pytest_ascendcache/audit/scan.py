@@ -12,15 +12,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pytest_ascendcache.audit.cann import SocCache
-from pytest_ascendcache.audit.entries import Judge, reported
-from pytest_ascendcache.audit.findings import Check, Ledger, Removal
+from pytest_ascendcache.audit.account import is_loadable, known
+from pytest_ascendcache.audit.agreement import chip_of
+from pytest_ascendcache.audit.cann import KernelFolder, SocCache
+from pytest_ascendcache.audit.cards import card_of
+from pytest_ascendcache.audit.entries import Judge, kind_of, reported
+from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
 from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import Summary
-from pytest_ascendcache.audit.walk import Visit, Walk
+from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, Watch
 from pytest_ascendcache.caches.recognition import Kind, Place, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default
@@ -38,14 +42,16 @@ def audit(
     environment: Mapping[str, str] | None = None,
     suggest: Callable[[Removal], None] | None = None,
     edition: Edition | None = None,
+    watch: Watch | None = None,
 ) -> Audit:
     """Read every file below ``directory`` once.
 
     ``environment`` supplies limits that no file sets (default: this process's environment).
     ``suggest`` is called with files whose removal mends the cache. The ``edition`` of CANN's
-    documents decides what ini files and variables mean.
+    documents decides what ini files and variables mean. A ``watch`` limits the time and tells how
+    far it is; with one, SIGINT ends the search and what was found so far is returned.
     """
-    scan = _Scan(directory.absolute(), Ledger(suggest))
+    scan = _Scan(directory.absolute(), Ledger(suggest), watch)
     return scan.run(os.environ if environment is None else environment, edition or default())
 
 
@@ -59,20 +65,32 @@ _JUDGES: Mapping[Kind, type[Judge]] = {
 
 
 class _Scan:
-    """The pass over one directory; sends each file to the judge of its cache."""
+    """The pass over one directory; sends each file to the judge of its cache, and accounts for
+    every name."""
 
-    def __init__(self, directory: Path, ledger: Ledger) -> None:
+    def __init__(self, directory: Path, ledger: Ledger, watch: Watch | None) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._reader = Reader()
+        self._interruptible = watch is not None
+        self._watch = watch or Watch()
         self._owners: Counter[int] = Counter()
         self._owned: defaultdict[int, list[str]] = defaultdict(list)
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
-        walk = Walk(result.directory, self._reader, self._failed, result.changed.add)
-        for visit in walk:
-            self._directory(visit)
+        walk = Walk(
+            result.directory, self._reader, self._failed, result.changed.add, self._too_deep
+        )
+        try:
+            for visit in walk:
+                self._directory(visit)
+        except Stopped as error:
+            result.stopped = str(error)
+        except KeyboardInterrupt:
+            if not self._interruptible:
+                raise
+            result.stopped = "it was interrupted"
         self._mixed_owners()
         now = time.time()
         Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
@@ -82,69 +100,122 @@ class _Scan:
     def _failed(self, path: str, error: OSError) -> None:
         self._result.unlisted.add(f"{path}: {error.strerror}")
 
+    def _too_deep(self, path: str) -> None:
+        self._unread(path, "is deeper than the search goes")
+
+    def _unread(self, path: str, reason: str) -> None:
+        self._result.account.unread.add(f"{printable(path)}: {reason}")
+
     def _directory(self, visit: Visit) -> None:
-        place, folder = visit.place, visit.folder
-        if place is None:
-            return  # no cache, so nothing to audit
-        self._attributes(folder, "", os.fstat(folder.descriptor))
-        if place.kind is Kind.RANK:
-            self._result.ranks.append(folder.relative)
-        judge = self._judge(place) if place.kind.holds_entries else None
-        soc = judge if isinstance(judge, SocCache) else None
-        for entry in visit.entries:
+        place, folder, account = visit.place, visit.folder, self._result.account
+        self._result.directories += 1
+        if card_of(folder.relative) is not None:
+            self._result.counted.append(folder.relative)
+        if place is not None:
+            self._attributes(folder, "", os.fstat(folder.descriptor))
+        judge = None
+        if place is not None and place.kind.holds_entries:
+            judge = self._judge(place)
+        kernels = judge if isinstance(judge, KernelFolder) else None
+        for number, entry in enumerate(visit.entries):
+            if not number & 63:
+                self._watch.tick()
             name = entry.name
             if entry.is_file(follow_symlinks=False):
-                if soc is None or not soc.defers(folder, name):
-                    self._entry(folder, name, judge)
-                continue
-            if soc is not None:
-                soc.no_file(folder, name)
-            if entry.is_dir(follow_symlinks=False):
+                if kernels is not None and kernels.defers(folder, name):
+                    account.entries += 1
+                else:
+                    self._file(folder, name, judge, place)
+            elif entry.is_dir(follow_symlinks=False):
                 visit.enter(name)
                 self._inner_directory(folder, name, judge)
             else:
-                self._entry(folder, name, judge)
+                self._no_file(folder, name, judge, place)
 
     def _inner_directory(self, folder: Folder, name: str, judge: Judge | None) -> None:
         if isinstance(judge, StaticOutputs):
             judge.directory(folder, name)
-        if split(name)[1] in _OF_FILES:
-            detail = "is a directory where a file is expected: nothing can be stored there"
-            self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
+        info = folder.look(name) if judge is not None and split(name)[1] in _OF_FILES else None
+        if judge is None or info is None or self._blamed(folder, name, judge, info):
+            return
+        detail = "is a directory where a file is expected: nothing can be stored there"
+        self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
 
     def _judge(self, place: Place) -> Judge:
-        units = self._result.units
-        if place.unit not in units:
-            self._result.kinds[place.unit] = place.kind
+        units, unit = self._result.units, place.unit
+        if unit not in units:
+            self._result.kinds[unit] = place.kind
+            path = str(self._result.directory / unit)
             if place.kind is Kind.SOC:
-                units[place.unit] = SocCache(self._ledger, seen=self._seen)
+                chip = chip_of(path.rpartition("/")[2])
+                units[unit] = SocCache(self._ledger, seen=self._seen, chip=chip)
+            elif place.kind is Kind.KERNELS:
+                chip = chip_of(unit or path)
+                units[unit] = KernelFolder(self._ledger, seen=self._seen, chip=chip)
             elif place.kind is Kind.STATIC_INSTALLED:
-                units[place.unit] = InstalledKernels(self._ledger, unit=place.unit)
+                units[unit] = InstalledKernels(self._ledger, unit=unit)
+            elif place.kind is Kind.SCRATCH:
+                units[unit] = Scratch(self._ledger, place=path)
             else:
-                units[place.unit] = _JUDGES[place.kind](self._ledger)
-        return units[place.unit]
+                units[unit] = _JUDGES[place.kind](self._ledger)
+        return units[unit]
 
-    def _entry(self, folder: Folder, name: str, judge: Judge | None) -> None:
+    def _file(self, folder: Folder, name: str, judge: Judge | None, place: Place | None) -> None:
+        """Judge a regular file that is not judged together with another one."""
+        account = self._result.account
+        if place is None and not name.endswith(".o"):
+            account.foreign.add(printable(folder.path(name)))
+            return
         info = folder.look(name)
         if info is None:
             self._result.changed.add(f"{folder.path(name)} went away")
             return
-        if not stat.S_ISREG(info.st_mode):
-            self._no_file(folder.path(name), info)
-            return
-        self._seen(folder, name, info)
-        if name.endswith(_TEMPORARY):
+        if place is not None:
+            self._seen(folder, name, info)
+        if place is not None and name.endswith(_TEMPORARY):
             path, detail = folder.path(name), "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
-        if judge is None:
-            return
+        is_judged = False
         try:
             with reported(self._ledger):
-                judge.file(folder, name, info)
+                is_judged = True  # an entry that breaks a rule is judged, too
+                is_judged = judge is not None and judge.file(folder, name, info)
         except CannotRead as error:
-            self._result.unread.add(str(error))
+            account.unread.add(str(error))
         except ChangedWhileRead as error:
             self._result.changed.add(str(error))
+            account.entries += 1
+        else:
+            self._class(folder, name, info, is_judged, judge, place)
+
+    def _class(
+        self,
+        folder: Folder,
+        name: str,
+        info: os.stat_result,
+        is_judged: bool,
+        judge: Judge | None,
+        place: Place | None,
+    ) -> None:
+        """Enter a regular file in the account."""
+        account = self._result.account
+        if is_judged:
+            account.entries += 1
+        elif isinstance(judge, Scratch):
+            account.known["build scratch"] += 1
+        elif place is not None and (what := known(name)):
+            account.known[what] += 1
+        elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
+            self._unread(folder.path(name), "belongs to no entry that is known")
+        else:
+            account.foreign.add(printable(folder.path(name)))
+
+    def _head(self, folder: Folder, name: str, info: os.stat_result) -> bytes:
+        try:
+            with folder.opened(name, info) as descriptor:
+                return os.pread(descriptor, 20, 0)
+        except (CannotRead, ChangedWhileRead):
+            return b""
 
     def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Count a file and check its owner and mode."""
@@ -152,12 +223,44 @@ class _Scan:
         self._result.bytes += info.st_size
         self._attributes(folder, name, info)
 
-    def _no_file(self, path: str, info: os.stat_result) -> None:
-        kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-        kind = kinds.get(stat.S_IFMT(info.st_mode), "a device")
+    def _blamed(self, folder: Folder, name: str, judge: Judge, info: os.stat_result) -> bool:
+        """Return whether an entry is blamed for what is no regular file in its place."""
+        try:
+            with reported(self._ledger):
+                return judge.no_file(folder, name, info)
+        except ChangedWhileRead as error:
+            self._result.changed.add(str(error))
+        return True
+
+    def _no_file(self, folder: Folder, name: str, judge: Judge | None, place: Place | None) -> None:
+        """Judge a link, pipe, socket or device."""
+        path, info = folder.path(name), folder.look(name)
+        if info is None:
+            self._result.changed.add(f"{path} went away")
+            return
+        kind = kind_of(info)
+        if place is None or isinstance(judge, Scratch):
+            self._link(folder, name, kind)
+            return
+        self._unread(path, f"is {kind}")
+        if judge is not None and self._blamed(folder, name, judge, info):
+            return
         detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
+
+    def _link(self, folder: Folder, name: str, kind: str) -> None:
+        """Enter what is no regular file, outside of all caches: only a link to a directory could
+        lead to a cache."""
+        path, account = folder.path(name), self._result.account
+        root = os.path.realpath(self._result.directory)
+        target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
+        if kind != "a link" or not os.path.isdir(target):  # noqa: PTH112
+            account.foreign.add(printable(path))
+        elif target == root or target.startswith(f"{root}/"):
+            account.known["links to what is read anyway"] += 1
+        else:
+            self._unread(path, f"is a link to {printable(target)}, which is not looked at")
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_ascendcache.audit.entries import Files, Judge, check_object, read_metadata
+from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
+from pytest_ascendcache.audit.entries import (
+    EntryProblem,
+    Files,
+    Judge,
+    check_object,
+    kind_of,
+    read_metadata,
+)
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.reading import Folder, sha256_of
 from pytest_ascendcache.caches.recognition import split
@@ -34,14 +42,27 @@ _LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
 class StaticOutputs(Judge):
     """Judges the outputs of a compile: operator information, and the packages made of it."""
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
         if suffix == ".run":
             self.entries += 1
             _check_package(folder, name, info)
-        elif suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
+            return True
+        if suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
             self.entries += 1
-            read_metadata(Files(folder, (name,)), name)
+            record = read_metadata(Files(folder, (name,)), name)
+            kind = record.fields.get("op_type") if record is not None else None
+            if record and isinstance(kind, str) and not name.startswith((f"{kind}_", f"{kind}.")):
+                detail = f"op_type is {kind[:60]}, and the file's name is another operator's"
+                raise record.blame(Check.AGREEMENT, detail)
+            return True
+        return False
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        if split(name)[1] != ".run":
+            return False
+        detail = f"is {kind_of(info)}, no file that a toolchain may read"
+        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
     def directory(self, folder: Folder, name: str) -> None:
         """Judge a directory by its name."""
@@ -55,6 +76,7 @@ def _check_package(folder: Folder, name: str, info: os.stat_result) -> None:
     files = Files(folder, (name,))
     if not info.st_size:
         raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
+    folder.check_size(name, info)
     with folder.opened(name, info) as descriptor:
         recorded = _recorded_digest(os.pread(descriptor, _HEAD, 0), info.st_size)
         if recorded is None:
@@ -88,34 +110,69 @@ class InstalledKernels(Judge):
     _: KW_ONLY
     unit: str
     has_index: bool = False
+    packages: set[str] = field(default_factory=set)
+    selected: set[str] | None = None
 
-    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
         inside = folder.relative.removeprefix(self.unit).strip("/")
+        parts = inside.split("/")
+        is_kernel = len(parts) == 3 and not {"config", "scripts"} & {*parts[:2]}
         if name == "binary_info_config.json":
             self.has_index = True
-            self._index(folder, name, "../" * (inside.count("/") + 1))
+            self._index(folder, name, "../" * len(parts))
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
             files = Files(folder, (f"{stem}.json", name))
             raise files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
-        elif suffix == ".json" and inside.count("/") == 2:
+        elif suffix == ".json" and is_kernel:
             self.entries += 1
-            _check_kernel(folder, stem)
+            self.packages.add(parts[0])
+            _check_kernel(folder, stem, parts[1])
+        else:  # a config directory also has what each kernel was compiled for, by the installer
+            return (suffix == ".o" and is_kernel) or (suffix == ".json" and "config" in parts)
+        return True
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        if split(name)[1] == ".json":
+            detail = f"is {kind_of(info)}, no file that a toolchain may read"
+            raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
+        return split(name)[1] == ".o"
+
+    def conclude(self) -> None:
+        """Compare the packages that are installed with those that are selected and indexed."""
+        if self.entries and not self.has_index:
+            detail = "there is no binary_info_config.json: its kernels are never found"
+            self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
+        unselected = set[str]() if self.selected is None else self.packages - self.selected
+        for package in sorted(unselected):
+            detail = f"the package {package[:100]} is installed, and load_priority does not name it"
+            self.ledger.add(Check.AGREEMENT, self.unit or ".", detail)
 
     def _index(self, folder: Folder, name: str, up: str) -> None:
         index = read_metadata(Files(folder, ()), name)
         if index is None:
             return
-        for path in _named_kernels(index.fields):
+        keys: dict[tuple[str, str], str] = {}
+        for operator, path, kernel in _named_kernels(index.fields):
             plain = PurePosixPath(path)
             if plain.is_absolute() or ".." in plain.parts:
                 detail = f"binPath {path[:100]!r} leads out of the installation"
                 index.blame(Check.NAMES_INSIDE, detail).report(self.ledger)
-            elif folder.look(up + path) is None:
+                continue
+            if lacking := index.files.lacks(up + path):
                 detail = f"names {path[:150]}, which does not exist"
+                if not lacking.endswith("missing"):
+                    detail = f"names {path[:150]}, which {lacking.removeprefix(up + path).strip()}"
                 index.blame(Check.WHOLE_ENTRIES, detail).report(self.ledger)
+                continue
+            key = (operator, str(kernel.get("simplifiedKey", path)))
+            if keys.setdefault(key, path) != path:
+                detail = f"has two kernels for {key[1][:80]}: {keys[key][:80]} and {path[:80]}"
+                index.blame(Check.AGREEMENT, detail).report(self.ledger)
+            elif problem := _unlike(kernel, folder, up + path):
+                index.blame(Check.AGREEMENT, f"{path[:120]}: {problem}").report(self.ledger)
 
     def _packages(self, folder: Folder, name: str) -> None:
         files = Files(folder, ())
@@ -123,8 +180,10 @@ class InstalledKernels(Judge):
         if content is None:
             return
         text = content.data.decode("utf-8", "replace")
-        listed = re.search(r"load_priority\s*=\s*(\S*)", text)
-        for package in filter(None, listed[1].split(",") if listed else ()):
+        listed = re.search(r"load_priority[ \t]*=[ \t]*(\S*)", text)
+        names = listed[1].split(",") if listed else []
+        self.selected = {each for each in names if each}
+        for package in filter(None, names):
             if "/" in package or package == "..":
                 detail = f"load_priority names {package[:100]!r}, which leads to another directory"
                 check = Check.NAMES_INSIDE
@@ -136,23 +195,47 @@ class InstalledKernels(Judge):
             files.blame(check, name, detail, content.info).report(self.ledger)
 
 
-def _check_kernel(folder: Folder, stem: str) -> None:
+def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
     # The index names the package as a whole, so no removal of single files is suggested.
     files = Files(folder, ())
     metadata = read_metadata(files, f"{stem}.json")
     if metadata is None:
         return
     metadata.require_plain_names()
-    if folder.look(f"{stem}.o") is None:
-        raise metadata.blame(Check.WHOLE_ENTRIES, f"{stem}.o is missing")
+    if lacking := files.lacks(f"{stem}.o"):
+        raise metadata.blame(Check.WHOLE_ENTRIES, lacking)
+    content = None
     if isinstance(digest := metadata.fields.get("sha256"), str):
-        check_object(files, f"{stem}.o", digest)
+        content = check_object(files, f"{stem}.o", digest)
+    problem = disagreement(metadata.fields, metadata.text, "", chip)
+    if content is not None:
+        problem = problem or missing_symbol(metadata.fields, content.data)
+    if problem:
+        raise metadata.blame(Check.AGREEMENT, problem)
 
 
-def _named_kernels(index: dict[str, Any]) -> list[str]:
-    """Return the path of every kernel that an index names, without repetitions."""
-    operators = (each for each in index.values() if isinstance(each, dict))
-    lists = (each.get("staticList") for each in operators)
-    kernels = (kernel for each in lists if isinstance(each, list) for kernel in each)
-    paths = (each.get("binPath") for each in kernels if isinstance(each, dict))
-    return list(dict.fromkeys(each for each in paths if isinstance(each, str)))
+def _unlike(kernel: dict[str, Any], folder: Folder, path: str) -> str:
+    """Return how an index contradicts a kernel's metadata; empty if it does not."""
+    described = kernel.get("binDesc")
+    if not isinstance(described, dict):
+        return ""
+    try:
+        metadata = read_metadata(Files(folder, ()), f"{path.removesuffix('.o')}.json")
+    except EntryProblem:
+        return ""  # reported where the kernel is judged
+    for name in ("kernelName", "blockDim"):
+        mine, own = described.get(name), metadata.fields.get(name) if metadata else None
+        if mine is not None and own is not None and mine != own:
+            return f"{name} is {str(mine)[:60]} here and {str(own)[:60]} in its metadata"
+    return ""
+
+
+def _named_kernels(index: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return each kernel that an index names: its operator, its path and what is said of it."""
+    found = []
+    for operator, each in index.items():
+        listed = each.get("staticList") if isinstance(each, dict) else None
+        for kernel in listed if isinstance(listed, list) else ():
+            if isinstance(kernel, dict) and isinstance(kernel.get("binPath"), str):
+                found.append((operator, kernel["binPath"], kernel))
+    return found

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePath
 
-from pytest_ascendcache.audit.cann import SocCache
+from pytest_ascendcache.audit.cann import KernelFolder, SocCache
+from pytest_ascendcache.audit.cards import card_of
+from pytest_ascendcache.audit.compare import Cards
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
-from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels, short
+from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
 from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import InstalledKernels
-from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
+from pytest_ascendcache.caches.recognition import Kind
 from pytest_ascendcache.contract import Edition
 
 _NO_CANN = "there is no operator cache of CANN in it"
-_NO_RANKS = "there are no caches of several ranks in it"
 _ONLY_GRAPHS = "graphs have no metadata with a digest or a name"
-_NAMED = 5
 _INI, _VERSION = "op_cache.ini", "version.info"
 
 
@@ -46,13 +45,19 @@ class Summary:
         result = self.result
         self._limits()
         for unit, judge in result.units.items():
-            if isinstance(judge, InstalledKernels) and judge.entries and not judge.has_index:
-                detail = "there is no binary_info_config.json: its kernels are never found"
-                self.ledger.add(Check.WHOLE_ENTRIES, unit or ".", detail)
+            if isinstance(judge, InstalledKernels):
+                judge.conclude()
+            elif isinstance(judge, Scratch):
+                self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
         self._toolchains()
-        self._ranks()
+        self._machines()
+        Cards(result, self.ledger, self.reader).conclude()
+        self._emptiness()
         notes = self._notes(Check.WHOLE_ENTRIES)
         notes.append(result.describe())
+        notes += result.account.lines()
+        if result.stopped:
+            notes.append(f"the search ended early: {result.stopped}")
         if {*result.kinds.values()} <= {Kind.GRAPH_CACHE}:
             result.inapplicable |= dict.fromkeys((Check.DIGESTS, Check.NAMES_INSIDE), _ONLY_GRAPHS)
         if renewed := self.reader.renewed:
@@ -123,7 +128,7 @@ class Summary:
             with self.reader.folder(place, self._relative(place)) as folder:
                 content = folder.read(name)
         except CannotRead as error:
-            self.result.unread.add(str(error))
+            self.result.account.unread.add(str(error))
         except ChangedWhileRead as error:
             self.result.changed.add(str(error))
         except OSError:
@@ -142,7 +147,7 @@ class Summary:
         """Compare the toolchains behind all SoCs of a cache, and behind all ranks of a job."""
         groups: defaultdict[str, Toolchains] = defaultdict(Toolchains)
         for unit, judge in sorted(self.result.units.items()):
-            if isinstance(judge, (SocCache, RankKernels)):
+            if isinstance(judge, (KernelFolder, RankKernels)):
                 group = groups[self._group(unit)]
                 for name, count in judge.toolchains.counts.items():
                     # Some toolchains add the chip they compile for to their own name.
@@ -166,66 +171,45 @@ class Summary:
         """Return what a unit shares with the other SoCs of its cache or ranks of its job."""
         if self.result.kinds[unit] is Kind.SOC and unit:
             return str(PurePath(unit).parent)
-        rank = rank_of(unit)
-        return rank[0] if rank is not None else unit
+        card = card_of(unit)
+        return card.job if card is not None and card.surely else unit
 
-    def _ranks(self) -> None:
+    def _machines(self) -> None:
+        """Report objects for another machine than most of their unit, and kernels whose metadata
+        records other versions than the cache is stamped with."""
+        for unit, judge in sorted(self.result.units.items()):
+            if not isinstance(judge, (KernelFolder, RankKernels)):
+                continue
+            (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
+            for machine, count in others:
+                detail = f"is one of {count} objects for the machine {machine:#x}; {most} are not"
+                for path in judge.toolchains.of_machine[machine]:
+                    self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
+            if not isinstance(judge, SocCache):
+                continue
+            cache = self._kernel_cache(unit)
+            for path, ini in self._inis(cache).items() if judge.stamps else ():
+                for key, value in ini.stamps.items():
+                    said = {
+                        version: n for (name, version), n in judge.stamps.items() if name == key
+                    }
+                    for version, count in sorted(said.items()):
+                        if version != value:
+                            detail = (
+                                f"has {count} kernels of {key} {version[:40]}, and {path} says "
+                                f"{value[:40]}: they are older than their stamp"
+                            )
+                            self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
+
+    def _emptiness(self) -> None:
+        """Warn of a cache without a single entry: it was lost, or is not where one thinks."""
         result = self.result
-        jobs: dict[tuple[Kind, str], dict[int, str]] = {}
-        for unit, kind in result.kinds.items():
-            rank = rank_of(unit)
-            if rank is not None and kind in (Kind.KERNEL_META, Kind.GRAPH_CACHE):
-                jobs.setdefault((kind, rank[0]), {})[rank[1]] = unit
-        self._add_empty_ranks(jobs)
-        jobs = {job: ranks for job, ranks in jobs.items() if len(ranks) > 1}
-        if not jobs:
-            checks = (Check.RANKS_AGREE, Check.RANK_DUPLICATES)
-            result.inapplicable |= dict.fromkeys(checks, _NO_RANKS)
-        elif all(kind is Kind.GRAPH_CACHE for kind, _ in jobs):
-            result.inapplicable[Check.RANK_DUPLICATES] = "graphs are never the same bytes twice"
-        for _, units in sorted(jobs.items()):
-            self._compare(units)
-
-    def _add_empty_ranks(self, jobs: dict[tuple[Kind, str], dict[int, str]]) -> None:
-        """Add the ranks that have a directory but lost the kernels or graphs in it."""
-        for directory in self.result.ranks:
-            rank = rank_of(directory)
-            for (kind, job), units in jobs.items():
-                unit = f"{directory}/{job.rpartition('/')[2]}"
-                if rank is not None and rank_of(unit) == (job, rank[1]) and rank[1] not in units:
-                    units[rank[1]] = unit
-                    empty = RankKernels if kind is Kind.KERNEL_META else GraphCache
-                    self.result.units[unit] = empty(Ledger())
-
-    def _compare(self, units: Mapping[int, str]) -> None:
-        # Imported late: it needs numpy, and most caches belong to no ranks.
-        from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
-
-        names = partial(self._names, units)
-        judges = {rank: self.result.units[unit] for rank, unit in sorted(units.items())}
-        keyed = {r: j for r, j in judges.items() if isinstance(j, (RankKernels, GraphCache))}
-        keys = {rank: judge.keys for rank, judge in keyed.items()}
-        compare_ranks(self.ledger, units, keys, names)
-        kernels = {rank: judge for rank, judge in judges.items() if isinstance(judge, RankKernels)}
-        if kernels:
-            count, size = compare_objects(self.ledger, units, kernels, names)
-            note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
-            self._notes(Check.RANK_DUPLICATES).append(note)
-
-    def _names(self, units: Mapping[int, str], rank: int, keys: frozenset[int]) -> list[str]:
-        """Names of a rank's kernels by their keys, from a second look at its directory."""
-        unit = units[rank]
-        try:
-            with self.reader.folder(self.result.directory / unit, unit) as folder:
-                found = {name_key(name) for name in os.listdir(folder.descriptor)}  # noqa: PTH208 - of an open directory
-        except OSError:
-            return []
-        return sorted(printable(each.decode()) for each in found if short(each) in keys)[:_NAMED]
-
-
-def name_key(name: str) -> bytes:
-    """Return the part of a file's name that names the kernel or graph, without the device."""
-    match = KERNEL_STEM.fullmatch(split(name)[0])
-    if match is not None:
-        return match["name"].encode()
-    return name.encode("utf-8", "surrogateescape") if GRAPH_FILE.fullmatch(name) else b""
+        judges = [each for each in result.units.values() if not isinstance(each, Scratch)]
+        nothing_else = not any(isinstance(each, Scratch) for each in result.units.values())
+        read_all = not (result.unlisted.count or result.changed.count or result.stopped)
+        if sum(each.entries for each in judges) == 0 and nothing_else and read_all:
+            detail = (
+                "has no entry: everything is compiled again at the next start; if there was a "
+                "cache, look for a volume that is not mounted, or for another path"
+            )
+            self.ledger.add(Check.NOT_EMPTY, ".", detail)

@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_ascendcache.audit.reading import Folder, Reader
-from pytest_ascendcache.caches.recognition import Place, recognise
+from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
+from pytest_ascendcache.caches.recognition import Kind, Place, recognise
 
 _PEEK = 256
 """How many names decide what a directory is if its own name does not."""
 
-_DEEPEST = 5
+_DEEPEST = 64
 """How many levels below a directory that is no cache are searched for caches."""
+
+_LOOKED_INTO = 3
+_SMALL = 1 << 16
+"""So many JSON files of so many bytes are read to see whether they name objects."""
+
+
+class Stopped(Exception):
+    """The search ended before its end, for the reason given."""
+
+
+@dataclass
+class Watch:
+    """Ends a search after ``seconds``, and tells how far it is: ``progress`` is called with the
+    number of names about twice a second."""
+
+    seconds: float | None = None
+    progress: Callable[[int], None] | None = None
+    names: int = 0
+    _begun: float = field(default_factory=time.monotonic)
+    _told: float = field(default_factory=time.monotonic)
+
+    def tick(self) -> None:
+        """Count 64 names. Raises ``Stopped`` once the time is over."""
+        self.names += 64
+        now = time.monotonic()
+        if self.seconds is not None and now - self._begun > self.seconds:
+            raise Stopped(f"the time of {self.seconds:g} s is over")
+        if self.progress is not None and now - self._told > 0.5 and now - self._begun > 2:
+            self._told = now
+            self.progress(self.names)
 
 
 @dataclass(frozen=True)
@@ -34,13 +65,15 @@ class Walk:
     """Visits a directory and all directories below it.
 
     ``failed`` is called with directories that cannot be read, ``changed`` with those that were
-    written meanwhile. Use each :class:`Visit` before asking for the next one.
+    written meanwhile, ``too_deep`` with those that are not searched. Use each :class:`Visit` before
+    asking for the next one.
     """
 
     root: Path
     reader: Reader
     failed: Callable[[str, OSError], None]
     changed: Callable[[str], None]
+    too_deep: Callable[[str], None] = lambda _: None
 
     def __iter__(self) -> Iterator[Visit]:
         waiting: list[tuple[str, Place | None, int]] = [("", None, 0)]
@@ -66,11 +99,15 @@ class Walk:
             first = list(itertools.islice(listing, _PEEK))
             names = [each.name for each in first]
             place = recognise(self.root / folder.relative, folder.relative, above, names)
+            if place is None and _names_objects(folder, names):
+                place = Place(Kind.KERNELS, folder.relative)
             deeper = 0 if place is not None else depth + 1
 
             def enter(name: str) -> None:
                 if deeper <= _DEEPEST:
                     waiting.append((folder.path(name), place, deeper))
+                else:
+                    self.too_deep(folder.path(name))
 
             entries = itertools.chain(first, listing)
             yield Visit(place, folder, entries, enter)
@@ -81,15 +118,36 @@ class Walk:
             self.changed(f"files came or went in {folder.relative or self.root}")
 
 
+def _names_objects(folder: Folder, names: list[str]) -> bool:
+    """Return whether JSON files of an unknown directory are metadata that names objects."""
+    for name in [each for each in names if each.endswith(".json")][:_LOOKED_INTO]:
+        info = folder.look(name)
+        if info is None or not 0 < info.st_size < _SMALL:
+            continue
+        try:
+            content = folder.read(name, info)
+        except (CannotRead, ChangedWhileRead):
+            continue
+        if content and b'"binFileName"' in content.data and b'"kernelName"' in content.data:
+            return True
+    return False
+
+
 def holds_a_cache(root: Path) -> bool:
-    """Return whether any directory of a known cache has something in it. Raises ``OSError`` if no
-    cache is found and a directory cannot be read."""
+    """Return whether there is any directory of a known cache, or nothing at all: a cache that was
+    lost is a cache. Raises ``OSError`` if no cache is found and a directory cannot be read."""
     problems: list[OSError] = []
     walk = Walk(root, Reader(), lambda _, error: problems.append(error), lambda _: None)
+    is_empty = False
     for visit in walk:
-        holds = visit.place is not None and visit.place.kind.holds_entries
-        if holds and next(visit.entries, None) is not None:
+        if visit.place is not None:
             return True
+        if not visit.folder.relative:
+            is_empty = True
+            for entry in visit.entries:
+                is_empty = False
+                if entry.is_dir(follow_symlinks=False):
+                    visit.enter(entry.name)
     if problems:
         raise problems[0]
-    return False
+    return is_empty

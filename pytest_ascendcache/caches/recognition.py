@@ -27,6 +27,8 @@ class Kind(str, Enum):
     GRAPH_CACHE = "MindSpore graph cache"
     STATIC_OUTPUTS = "TorchAir static kernel outputs"
     STATIC_INSTALLED = "installed static kernels"
+    KERNELS = "kernels of operators"
+    SCRATCH = "build scratch"
 
     @property
     def holds_entries(self) -> bool:
@@ -47,7 +49,7 @@ class Place:
 
 
 CANN_STEM = re.compile(r"(?:lib)?te_\w*[0-9a-f]{32}", re.IGNORECASE)
-KERNEL_STEM = re.compile(r"(?P<name>\w+?_\d+)_\d+", re.ASCII)
+KERNEL_STEM = re.compile(r"(?P<name>\w+?_\d+)_(?P<device>\d{1,4})", re.ASCII)
 """The stem of a MindSpore kernel: operator and hash (group ``name``), and the card's number."""
 
 GRAPH_FILE = re.compile(r"(?P<role>\w*?)compile_(?:cache_(?P<number>\d+)\.mindir|dependency\.hash)")
@@ -55,6 +57,16 @@ _OUTPUTS = re.compile(
     r"ts\d{14,20}_pid\d+_outputs|\d{14,20}_\d+(?:_kernel_aot_optimization_build)?_outputs"
 )
 _RANK = re.compile(r"rank_(\d+)")
+_SCRATCH = re.compile(r"kernel_meta_(?:temp_)?\d{6,}")
+"""Directories of one process of ATC or torch_npu (facts ``cann-operator-cache`` section 3.4)."""
+
+KERNEL_NAME = re.compile(
+    r"(?:lib)?(?:te_.+|\w+_(?:[0-9a-f]{32}){1,2}(?:_\w+)?)", re.IGNORECASE | re.DOTALL
+)
+"""The stem of a kernel's files: CANN's own begin with ``te_``, those of custom operators and of
+Ascend C end in a digest."""
+
+PID_INFO = "buildPidInfo.json"
 _BY_NAME = {
     "kernel_cache": Kind.KERNEL_CACHE,
     "akg_kernel_meta": Kind.AKG,
@@ -72,13 +84,19 @@ def recognise(
     ``relative`` is its path below the directory that was searched. Returns ``None`` for a
     directory that is no cache.
     """
+    if _SCRATCH.fullmatch(path.name):
+        inside = parent is not None and parent.kind is Kind.SCRATCH
+        return parent if inside else Place(Kind.SCRATCH, relative)
     if parent is not None and parent.kind is Kind.KERNEL_CACHE:
-        return Place(Kind.SOC, relative)
-    if parent is not None and parent.kind.holds_entries:
+        # The document's own example names kernel_cache, and ATC adds another one.
+        return Place(Kind.KERNEL_CACHE if path.name in _BY_NAME else Kind.SOC, relative)
+    if parent is not None and parent.kind.holds_entries and parent.kind is not Kind.KERNELS:
         # Each run has an output directory of its own, next to files of any kind.
         inner = _by_path(path) if parent.kind is Kind.STATIC_OUTPUTS else None
         return Place(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
+    if kind is Kind.SOC and path.name == "kernel_meta":
+        kind = Kind.KERNELS  # what a debugging run keeps, which nothing reads again
     return None if kind is None else Place(kind, relative)
 
 
@@ -115,7 +133,12 @@ def _by_content(names: Collection[str]) -> Kind | None:
         return Kind.STATIC_INSTALLED
     if any(name.startswith("static_kernel_") and name.endswith(".run") for name in names):
         return Kind.STATIC_OUTPUTS
-    return None
+    if PID_INFO in names or any(_SCRATCH.fullmatch(name) for name in names):
+        return Kind.SCRATCH
+    both = {each[:-2] for each in names if each.endswith(".o")}
+    both &= {each[:-5] for each in names if each.endswith(".json")}
+    objects = (PurePath(name).stem for name in names if name.endswith((".o", ".so")))
+    return Kind.KERNELS if both or any(map(KERNEL_NAME.fullmatch, objects)) else None
 
 
 def split(name: str) -> tuple[str, str]:

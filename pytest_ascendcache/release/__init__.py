@@ -17,6 +17,7 @@ from pytest_ascendcache.release.kernels import (
     rank_directories,
     rank_problems,
     soc_directory,
+    unusable_caches,
 )
 from pytest_ascendcache.release.manifest import (
     KernelDigest,
@@ -25,6 +26,7 @@ from pytest_ascendcache.release.manifest import (
     distinct_operators,
     options_digest,
     read_manifest,
+    release_settings,
     update_manifest,
     write_manifest,
 )
@@ -34,8 +36,10 @@ from pytest_ascendcache.release.precision import (
     kept_file_problems,
     precision_file_problems,
     unknown_nodes,
+    unknown_types,
 )
 from pytest_ascendcache.release.problem import Problem, story
+from pytest_ascendcache.release.recorded import recorded_inputs
 from pytest_ascendcache.release.samples import SamplesError, float32_outputs, sample_inputs
 
 __all__ = [
@@ -66,10 +70,14 @@ __all__ = [
     "read_digests",
     "read_manifest",
     "read_release",
+    "recorded_inputs",
+    "release_settings",
     "sample_inputs",
     "soc_directory",
     "story",
     "unknown_nodes",
+    "unknown_types",
+    "unusable_caches",
     "update_manifest",
     "write_manifest",
 ]

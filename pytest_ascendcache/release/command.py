@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pytest_ascendcache.words import nearest
 
@@ -59,7 +59,12 @@ INPUT_FILES = (
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+SET_IT = "set it in [environment] or write its value"
+"""What to do about a variable that is not set, where there is a release file."""
+
 _SHELL = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"}
+_REDIRECTION = re.compile(r"(?:\d*|&)(?:>>?|<)(?:&\d|(.*))")
+"""A redirection, with the file it names unless that is the next word."""
 
 
 class CommandError(ValueError):
@@ -68,40 +73,79 @@ class CommandError(ValueError):
 
 @dataclass(frozen=True)
 class AtcCommand:
-    """Options by name without dashes, and variables that are set before the program's name."""
+    """Options by name without dashes, and variables that are set before the program's name.
+
+    ``twice`` has the former value of each option that is given again: the last one counts.
+    """
 
     options: Mapping[str, str]
     environment: Mapping[str, str]
+    twice: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_command(text: str | Iterable[str], variables: Mapping[str, str]) -> AtcCommand:
+def parse_command(
+    text: str | Iterable[str], variables: Mapping[str, str], remedy: str = SET_IT
+) -> AtcCommand:
     """Parse a command line, or its words, with ``$NAME`` replaced from ``variables``. Raises
     ``CommandError``, which names the word that is wrong."""
     words = _words(text)
     environment: dict[str, str] = {}
     while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-        environment[match[1]] = expanded(match[2], {**variables, **environment})
+        environment[match[1]] = expanded(match[2], {**variables, **environment}, remedy)
         words.pop(0)
     known = {**variables, **environment}
-    words = [expanded(word, known) for word in words]
+    words = [expanded(word, known, remedy) for word in words]
     if words and not words[0].startswith("-"):
         words.pop(0)  # the program
     options: dict[str, str] = {}
-    while words:
+    twice: dict[str, str] = {}
+    while words and not _is_end(words):
         name, value = _next_option(words)
         if options.get(name, value) != value:
-            raise CommandError(f"--{name} is given twice, as {options[name]!r} and {value!r}.")
+            twice[name] = options[name]
         options[name] = value
-    return AtcCommand(options, environment)
+    return AtcCommand(options, environment, twice)
+
+
+def _is_end(words: list[str]) -> bool:
+    """Return whether the command ends here; takes redirections from the front of ``words``.
+
+    What the output is piped to says nothing about the conversion.
+    """
+    while words and (match := _REDIRECTION.fullmatch(words[0])):
+        words.pop(0)
+        if match[1] == "" and words:
+            words.pop(0)
+    return not words or words[0] in ("|", "|&") or words in (["&"], [";"])
 
 
 def _words(text: str | Iterable[str]) -> list[str]:
     if not isinstance(text, str):
         return list(text)
+    plain = _without_comments(text.replace("\\\r\n", " ").replace("\\\n", " "))
     try:
-        return shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "))
+        return shlex.split(plain)
     except ValueError as error:
         raise CommandError(f"it is no command line: {str(error).lower()}.") from None
+
+
+def _without_comments(text: str) -> str:
+    """Leave out comments as a shell does: from ``#`` at the start of a word to the line's end."""
+    kept, quote, before = [], "", " "
+    for line in text.split("\n"):
+        end = len(line)
+        for index, each in enumerate(line):
+            if quote:
+                quote = "" if each == quote and before != "\\" else quote
+            elif each in "'\"" and before != "\\":
+                quote = each
+            elif each == "#" and before.isspace():
+                end = index
+                break
+            before = each
+        kept.append(line[:end])
+        before = "\n"
+    return "\n".join(kept)
 
 
 def _next_option(words: list[str]) -> tuple[str, str]:
@@ -125,28 +169,27 @@ def option_name(text: str) -> str:
     return text.lstrip("-").replace("-", "_")
 
 
-def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Refuse options that ATC does not have; ``others`` are options of a newer ATC. Raises
-    ``CommandError``, which names the option, and the most similar one of ATC."""
+def name_faults(options: Iterable[str], others: Iterable[str] = ()) -> Iterator[str]:
+    """Yield a sentence for each option that ATC does not have, with the most similar one of ATC;
+    ``others`` are options of a newer ATC."""
     for name in sorted(set(options) - ATC_OPTIONS - set(others)):
         if near := nearest(name, ATC_OPTIONS):
-            raise CommandError(f"atc has no option --{name}; did you mean --{near}?")
-        raise CommandError(
-            f"atc has no option --{name}; leave it out, or, if your atc has it, write "
-            f'other_options = ["{name}"].'
-        )
+            yield f"atc has no option --{name}; did you mean --{near}?"
+        else:
+            yield (
+                f"atc has no option --{name}; leave it out, or, if your atc has it, write "
+                f'other_options = ["{name}"].'
+            )
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """Replace ``$NAME`` and ``${NAME}`` in a text, as a shell does. Raises ``CommandError`` if a
-    variable is not set."""
+def expanded(text: str, variables: Mapping[str, str], remedy: str = SET_IT) -> str:
+    """Replace ``$NAME`` and ``${NAME}`` in a text, as a shell does. Raises ``CommandError``, with
+    the ``remedy``, if a variable is not set."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         if name not in variables:
-            raise CommandError(
-                f"the variable ${name} is not set; set it in [environment] or write its value."
-            )
+            raise CommandError(f"the variable ${name} is not set; {remedy}.")
         return variables[name]
 
     return _VARIABLE.sub(value, text)

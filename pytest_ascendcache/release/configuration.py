@@ -17,6 +17,7 @@ from pytest_ascendcache.contract.aging import CacheLimits, expected_limits
 from pytest_ascendcache.contract.editions import Edition, default, foreign_names
 from pytest_ascendcache.contract.options import DEFAULT_CACHE_MODE
 from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.environment import environment_problems
 from pytest_ascendcache.release.file import CACHE_PATH, TUNE_BANK, Release
 from pytest_ascendcache.release.kernels import kernel_cache
 from pytest_ascendcache.release.problem import Problem
@@ -73,6 +74,9 @@ def contradictions(release: Release, edition: Edition | None = None) -> list[Pro
     return [
         *(_twice(release, atc.CACHE_DIR, CACHE_PATH) if edition.cache_path else ()),
         *_twice(release, atc.OP_BANK, TUNE_BANK),
+        *_given_twice(release),
+        *_silenced(release),
+        *environment_problems(release.environment, release.cards),
         *_refused_path(release, edition),
         *_unread(release, edition),
         *_limits(release, edition),
@@ -84,6 +88,24 @@ def _twice(release: Release, option: str, variable: str) -> Iterator[Problem]:
     one, other = release.options.get(option, ""), release.environment.get(variable, "")
     if one and other and release.place(one) != release.place(other):
         yield Problem(f"--{option}={one}, but {variable}={other}", "one of the two, or the same")
+
+
+def _given_twice(release: Release) -> Iterator[Problem]:
+    for name, value in release.twice.items():
+        used = release.options[name]
+        yield Problem(f"--{name} is given as {value}, and again as {used}, which counts", "once")
+
+
+def _silenced(release: Release) -> Iterator[Problem]:
+    """Report options without effect because of another one, which their documents say."""
+    options = release.options
+    if options.get(atc.MODE_TYPES) and not options.get(atc.SELECT_MODE):
+        yield Problem(
+            f"--{atc.MODE_TYPES} without --{atc.SELECT_MODE}: no mode is chosen for the types",
+            f"--{atc.SELECT_MODE}=high_precision or high_performance",
+        )
+    if options.get("precision_mode") and options.get("precision_mode_v2"):
+        yield Problem("--precision_mode beside --precision_mode_v2", "one of the two")
 
 
 def _refused_path(release: Release, edition: Edition) -> Iterator[Problem]:

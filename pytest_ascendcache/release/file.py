@@ -7,7 +7,7 @@ Relative paths count from the directory of the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.values import value_faults
 from pytest_ascendcache.words import instead, nearest
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
@@ -59,7 +60,8 @@ class Release:
     ``precision_file`` is kept with the release, ``knowledge_base`` has the files or directories
     with tuning results, ``caches`` are directories that are released too, and ``cards`` is the
     number of devices. ``inputs`` (.npz) are sample inputs of the model; its outputs may be off
-    from a float32 run by ``tolerance``, a share of the largest output.
+    from a float32 run by ``tolerance``, a share of the largest output. ``twice`` has the former
+    values of options that the command gives twice.
     """
 
     path: Path
@@ -77,6 +79,7 @@ class Release:
     inputs: Path | None = None
     tolerance: float = DEFAULT_TOLERANCE
     operator_files: tuple[Path, ...] = ()
+    twice: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> list[Path]:
@@ -171,7 +174,7 @@ class _Reader:
             if key not in _KEYS:
                 hint = instead(key, _KEYS, f"the keys are {', '.join(_KEYS)}.")
                 raise _Wrong(f"the key '{key}' is unknown; {hint}")
-        options, environment = self._command()
+        options, environment, twice = self._command()
         precision = self._path("precision_file", "a release has one precision file.")
         loaded = self._named(options, atc.PRECISION_FILE)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
@@ -194,6 +197,7 @@ class _Reader:
             toolchain=self._toolchain(),
             inputs=self._inputs(),
             tolerance=self._tolerance(),
+            twice=twice,
         )
 
     def _inputs(self) -> Path | None:
@@ -215,8 +219,9 @@ class _Reader:
             )
         return float(value)
 
-    def _command(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return options and environment, each from the command line and from its table."""
+    def _command(self) -> tuple[dict[str, str], dict[str, str], Mapping[str, str]]:
+        """Return options and environment, each from the command line and from its table, and the
+        former values of options that the command gives twice."""
         environment = self._table("environment", self.variables)
         line = self.content.get("atc", "")
         if not isinstance(line, str) and not _is_texts(line):
@@ -236,22 +241,29 @@ class _Reader:
                         "its table; write it once."
                     )
         options = {**command.options, **options}
-        atc.check_names(options, self._texts("other_options"))
-        self._check_inputs(options)
-        return options, {**command.environment, **environment}
+        faults = [*atc.name_faults(options, self._texts("other_options"))]
+        faults += value_faults(options)
+        faults += self._input_faults(options)
+        if faults:
+            raise _Wrong("\n".join(faults))
+        return options, {**command.environment, **environment}, command.twice
 
-    def _check_inputs(self, options: Mapping[str, str]) -> None:
-        """Refuse an option that names no file: ATC would convert nothing without it."""
-        for option in filter(options.get, atc.INPUT_FILES):
+    def _input_faults(self, options: Mapping[str, str]) -> Iterator[str]:
+        """Yield why an option names no file: ATC would convert nothing without it."""
+        read = [*atc.INPUT_FILES, atc.DEBUG_CONFIG]
+        if "precision_file" not in self.content:  # else that the command loads another is judged
+            read.append(atc.PRECISION_FILE)
+        for option in filter(options.get, read):
             path = self._place(options[option])
             if path.is_file():
                 continue
             if path.exists():
-                raise _Wrong(f"--{option}={options[option]}: {path} is no regular file.")
+                yield f"--{option}={options[option]}: {path} is no regular file."
+                continue
             siblings = path.parent.iterdir() if path.parent.is_dir() else ()
             near = nearest(path.name, [each.name for each in siblings if each.is_file()])
             hint = f"did you mean {near}?" if near else "paths count from the release file."
-            raise _Wrong(f"--{option}={options[option]}: there is no file {path}; {hint}")
+            yield f"--{option}={options[option]}: there is no file {path}; {hint}"
 
     def _toolchain(self) -> str:
         text = self._text("toolchain")

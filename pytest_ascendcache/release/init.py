@@ -17,10 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
+from pytest_ascendcache.language import preferred_language, translated
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.configuration import DEBUGGING
 from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
-from pytest_ascendcache.words import pytest_command
+from pytest_ascendcache.release.job import job_problems, read_job
+from pytest_ascendcache.release.values import value_faults
+from pytest_ascendcache.words import count, pytest_command
 
 _RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUGGING)
 """Variables that a compile depends on; the file records those that are set."""
@@ -94,12 +97,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("-o", default="release.toml", metavar="FILE", help="default: release.toml")
     parser.add_argument(
+        "--job",
+        metavar="SCRIPT",
+        type=Path,
+        help="look through the settings of the script that launches a training job; write nothing",
+    )
+    parser.add_argument(
         "command",
         nargs=argparse.REMAINDER,
         metavar="ATC COMMAND LINE",
         help="the command that converts the model, e.g. -- atc --model=bert.onnx ...",
     )
     options = parser.parse_args(argv)
+    if options.job is not None:
+        return _look_at_job(options.job)
     file, words = options.o, options.command
     if words[:1] == ["--"]:
         del words[0]
@@ -109,7 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         toolchain = found_toolchain(words, os.environ)
         _write(Path(file), template(file, words, os.environ, toolchain))
     except ValueError as error:  # CommandError, and the shell's quoting
-        print(f"ascendcache-release-init: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"ascendcache-release-init: {line}", file=sys.stderr)
         return 2
     judging = [*pytest_command(), f"--ascend-release={file}"]
     print(f"{file} is written. Look through it, then judge the release:")
@@ -123,6 +135,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         print(f"  {shlex.join([*judging, '--ascend-toolchain=reference'])}")
     return 0
+
+
+def _look_at_job(path: Path) -> int:
+    """Print what is wrong with a job's settings; returns 1 if anything is, 2 without a script."""
+    language = preferred_language(os.environ)
+    try:
+        job = read_job(path)
+    except OSError as error:
+        what = f"ascendcache-release-init: --job={path} cannot be read ({error.strerror})."
+        print(translated(what, language), file=sys.stderr)
+        return 2
+    problems = job_problems(job)
+    for line, problem in problems:
+        print(f"{path}:{line}: {translated(problem.found, language)}")
+        print(translated(f"  expected: {problem.wanted}", language))
+    settings = count(len(job.settings), "setting")
+    processes = count(job.cards, "process", "processes")
+    print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))
+    return int(bool(problems))
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
@@ -148,9 +179,11 @@ def template(
 ) -> str:
     """Return the text of a release file, filled from a command line and the environment. Raises
     ``CommandError`` if the command line cannot be read, or atc does not have one of its options."""
-    command = atc.parse_command(words, variables)
+    remedy = "write its value, or export it before this command"
+    command = atc.parse_command(words, variables, remedy)
     options = command.options
-    atc.check_names(options)
+    if faults := [*atc.name_faults(options), *value_faults(options)]:
+        raise atc.CommandError("\n".join(faults))
     operators = options.get(atc.SINGLE_OP, "")
     cache = options.get(atc.CACHE_DIR, "")
     needs_soc = bool(words) and atc.SOC not in options

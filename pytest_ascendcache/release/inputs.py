@@ -36,7 +36,7 @@ def read_digests(release: Release) -> dict[str, str]:
         if path.is_absolute() and (key in named or path.is_file()):
             files += files_of(path)
     if release.model is not None and options.get("framework") == _ONNX:
-        files += _external(release.model)
+        files += external_data(release.model)
     return {str(path): file_sha256(path) for path in files}
 
 
@@ -64,7 +64,7 @@ def files_of(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _external(model: Path) -> list[Path]:
+def external_data(model: Path) -> list[Path]:
     """Return the existing files with the elements of an ONNX model's tensors.
 
     The model is searched for their names instead of being parsed: this is cheap for a model of

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
 
 _KERNEL_CACHE = "kernel_cache"
+_CHIP = re.compile(r"Ascend\d\w*")
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """The errors of a link that leads to no file."""
 
@@ -44,6 +46,29 @@ def soc_directory(cache: Path, soc: str) -> Path | None:
     if above is None and not directory.is_dir() and cache.name == soc:
         directory = cache  # a SoC's directory that was copied alone
     return directory if directory.is_dir() else None
+
+
+def unusable_caches(release: Release) -> list[Problem]:
+    """Report shipped caches whose kernels are all for other chips: nothing of them is used."""
+    found = []
+    for cache in release.caches:
+        above = kernel_cache(cache) or cache
+        if not above.is_dir() or soc_directory(cache, release.soc) is not None:
+            continue
+        chips = sorted(
+            each.name
+            for each in (cache, *above.iterdir())
+            if each.is_dir() and _CHIP.fullmatch(each.name)
+        )
+        if chips:
+            found.append(
+                Problem(
+                    f"{cache} has kernels of {names(chips)} only, and the release is for "
+                    f"{release.soc}: it serves nothing",
+                    f"kernels of {release.soc}, or no such cache",
+                )
+            )
+    return found
 
 
 def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool = False) -> bool:

@@ -27,6 +27,7 @@ from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.inputs import file_sha256, files_of
 from pytest_ascendcache.release.problem import Problem
+from pytest_ascendcache.release.recorded import Input, input_problems
 
 SCHEMA = 1
 
@@ -49,6 +50,8 @@ class Manifest:
     """Kernels by operator (see :func:`distinct_operators`), and what they depend on.
 
     ``model`` has the kernels of the converted model by function name, if there is a model.
+    ``inputs`` has what the release was made from, and ``settings`` what ``options`` is a digest of;
+    manifests of former versions have neither.
     """
 
     toolchain: str
@@ -57,6 +60,8 @@ class Manifest:
     options: str
     kernels: Mapping[str, KernelDigest]
     model: Mapping[str, KernelDigest] | None = None
+    inputs: Mapping[str, Input] | None = None
+    settings: Mapping[str, str] | None = None
 
     def unlike(self, other: Manifest) -> str:
         """Return why the kernels of two manifests cannot be compared; empty if they can."""
@@ -68,15 +73,28 @@ class Manifest:
             if mine != theirs:
                 return f"it is of the {what} {mine!r}, and {theirs!r} is judged"
         if self.options != other.options:
+            before, after = self.settings or {}, other.settings or {}
+            changed = sorted(k for k in {*before, *after} if before.get(k) != after.get(k))
+            if self.settings is not None and changed:
+                return f"{', '.join(changed)} changed since it was written"
             return "it was made with other options, precision file or knowledge base"
         return ""
+
+    def input_problems(self, now: Mapping[str, Input]) -> list[Problem]:
+        """Return which inputs of the release are not those of the manifest."""
+        return [] if self.inputs is None else input_problems(self.inputs, now)
 
     def model_problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
         """Return how the kernels of the model converted now differ from the manifest's."""
         found = []
         for name, golden, kernel in _differences(self.model or {}, now):
             if golden is None:
-                found.append(Problem(f"the model has the kernel {name}", "not in manifest"))
+                found.append(
+                    Problem(
+                        f"the model has the kernel {name}",
+                        "no such kernel",
+                    )
+                )
             elif kernel is None:
                 found.append(Problem(f"the model has no kernel {name}", _shown(golden)))
             else:
@@ -91,7 +109,12 @@ class Manifest:
                 wanted = f"a kernel of {golden.operator}" if golden else ""
                 found.append(Problem(f"no operator of the release is {key}", wanted))
             elif golden is None:
-                found.append(Problem(f"{kernel.operator} ({key}) is compiled", "not in manifest"))
+                found.append(
+                    Problem(
+                        f"{kernel.operator} ({key}) is compiled",
+                        "no such operator",
+                    )
+                )
             else:
                 found.append(Problem(f"{kernel.operator}: {_shown(kernel)}", _shown(golden)))
         return found
@@ -139,17 +162,34 @@ def _modes(path: Path) -> ModeTable:
     return ModeTable.read(read_text(path, errors="replace"))
 
 
-def options_digest(release: Release) -> str:
-    """Return a digest of what kernels depend on apart from toolchain, SoC and operators. Files
-    count by content, so that a release may be moved, and its precision file commented. Raises
+def release_settings(release: Release) -> dict[str, str]:
+    """Return what :func:`options_digest` is made of, by name, so that a change can be named. Raises
     ``OSError`` if one of the files cannot be read."""
+    return {
+        name if name == _BANK else f"--{name}": json.dumps(value, sort_keys=True)
+        for name, value in _settings(release).items()
+    }
+
+
+_BANK = "the knowledge base"
+
+
+def _settings(release: Release) -> dict[str, Any]:
     options: dict[str, Any] = dict(release.kernel_options)
     if release.precision_file is not None and atc.PRECISION_FILE in options:
         table = _modes(release.precision_file)
         options[atc.PRECISION_FILE] = [dict(table.by_type), dict(table.by_name)]
     for name in (atc.OP_BANK, atc.MODEL_BANK):
         options.pop(name, None)
-    banks = [_content(bank) for bank in release.knowledge_base]
+    return {**options, _BANK: [_content(bank) for bank in release.knowledge_base]}
+
+
+def options_digest(release: Release) -> str:
+    """Return a digest of what kernels depend on apart from toolchain, SoC and operators. Files
+    count by content, so that a release may be moved, and its precision file commented. Raises
+    ``OSError`` if one of the files cannot be read."""
+    options = _settings(release)
+    banks = options.pop(_BANK)
     text = json.dumps({"options": options, "knowledge_base": banks}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -194,6 +234,10 @@ def read_manifest(path: Path) -> Manifest:
         options=content["options"],
         kernels=kernels,
         model=model if "model" in content else None,
+        inputs={name: Input(**each) for name, each in content["inputs"].items()}
+        if "inputs" in content
+        else None,
+        settings=content.get("settings"),
     )
 
 
@@ -208,6 +252,13 @@ def _damage(content: Mapping[str, Any]) -> str:
     model = content.get("model", {})
     if not isinstance(model, dict):
         return "'model' is of another type"
+    inputs, settings = content.get("inputs", {}), content.get("settings", {})
+    if not isinstance(inputs, dict) or not isinstance(settings, dict):
+        return "'inputs' or 'settings' is of another type"
+    shape = {"kind": str, "value": str, "parts": dict}
+    for name, fields in inputs.items():
+        if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != shape:
+            return f"the input '{name}' has not just {', '.join(shape)}"
     wanted = {"operator": str, "sha256": str, "size": int}
     for name, fields in [*content["kernels"].items(), *model.items()]:
         if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != wanted:
@@ -272,6 +323,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     }
     if manifest.model is not None:
         content["model"] = {key: asdict(each) for key, each in sorted(manifest.model.items())}
+    if manifest.inputs is not None:
+        content["inputs"] = {key: asdict(each) for key, each in sorted(manifest.inputs.items())}
+    if manifest.settings is not None:
+        content["settings"] = dict(sorted(manifest.settings.items()))
     try:
         write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:

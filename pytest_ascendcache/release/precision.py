@@ -70,10 +70,13 @@ class _Line:
     mode: str
 
 
-def precision_file_problems(text: str, release: Release, tables: ImplModeTables) -> list[Problem]:
+def precision_file_problems(
+    text: str, release: Release, tables: ImplModeTables, ignored: Collection[str] = ()
+) -> list[Problem]:
     """Report lines of a precision file that have no effect: CANN drops them silently. A line is
     right if ``all_ops_impl_mode.ini`` lists its mode for the type, or if one of the installation's
-    own tables has the same line: that list is incomplete. Raises ``OSError`` if the model cannot be
+    own tables has the same line: that list is incomplete. Types that are ``ignored`` are judged for
+    their syntax only. Raises ``OSError`` if the model cannot be
     read."""
     types, found = _types(release), list[Problem]()
     named = {line.key for line in _lines(text, []) if line.by_name}
@@ -91,12 +94,24 @@ def precision_file_problems(text: str, release: Release, tables: ImplModeTables)
                 )
             )
         if not line.by_name:
-            found += _wrong_mode(line, line.key, tables)
+            if line.key not in ignored:
+                found += _wrong_mode(line, line.key, tables)
         elif (kind := types.get(line.key)) is not None:
             found += _wrong_mode(line, kind, tables)
         else:
             found += _wrong_name(line, release, tables, line.key in misplaced)
     return found
+
+
+def unknown_types(text: str, tables: ImplModeTables) -> list[str]:
+    """Return the types of a precision file that the tables do not have and that resemble none of
+    theirs, in line order. The reference has few types, so its tables say nothing about others."""
+    types = [line.key for line in _lines(text, []) if not line.by_name]
+    return [each for each in types if each not in tables.offered and not _is_near(each, tables)]
+
+
+def _is_near(kind: str, tables: ImplModeTables) -> bool:
+    return bool(difflib.get_close_matches(kind, tables.offered, n=1, cutoff=0.8))
 
 
 def unknown_nodes(text: str, release: Release) -> list[str]:

@@ -52,7 +52,7 @@ def audited(runs: pytest.Pytester, tmp_path: Path) -> Audited:
 def test_a_sound_cache_passes_without_a_toolchain(audited: Audited) -> None:
     result = audited.run("--ascend-atc=/no/such/atc")
     assert result.ret == 0
-    result.assert_outcomes(passed=12, skipped=2)
+    result.assert_outcomes(passed=14, skipped=2)
     result.stdout.fnmatch_lines(
         [
             "ascendcache: no toolchain is judged, on *",
@@ -126,15 +126,15 @@ def test_tests_in_an_audited_directory_are_not_run(audited: Audited) -> None:
     put(inside / "test_evil.py", "def test_evil(): assert False")
     put(inside / "kernel_cache" / "conftest.py", "raise SystemExit('loaded')")
     result = audited.runs.runpytest_subprocess(f"--ascend-audit={inside}", ".")
-    result.assert_outcomes(passed=12, skipped=2)
+    result.assert_outcomes(passed=14, skipped=2)
 
 
 def test_tests_that_happen_to_be_around_are_not_run(audited: Audited) -> None:
     audited.runs.makepyfile(test_mine="def test_mine(): pass")
     alone = audited.run()
-    alone.assert_outcomes(passed=12, skipped=2)
+    alone.assert_outcomes(passed=14, skipped=2)
     named = audited.run("test_mine.py")
-    named.assert_outcomes(passed=13, skipped=2)
+    named.assert_outcomes(passed=15, skipped=2)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_tests_that_happen_to_be_around_are_not_run(audited: Audited) -> None:
     [
         (["--ascend-audit={tmp}/nowhere"], "*--ascend-audit=*nowhere does not exist; name a *"),
         (["--ascend-audit={tmp}/file"], "*--ascend-audit=*file is not a directory; name a *"),
-        (["--ascend-audit={tmp}/empty"], "*--ascend-audit=*empty holds no known cache*"),
+        (["--ascend-audit={tmp}/other"], "*--ascend-audit=*other holds no known cache*"),
         (["--ascend-audit-fix=plan.sh"], "*--ascend-audit-fix=*plan.sh needs a directory*"),
         (
             ["--ascend-audit={tmp}/atc_data", "--ascend-audit-fix={tmp}/atc_data/plan.sh"],
@@ -170,7 +170,7 @@ def test_bad_input_is_one_sentence(
     arguments: list[str], message: str, runs: pytest.Pytester, tmp_path: Path
 ) -> None:
     kernel_cache(tmp_path / "atc_data")
-    (tmp_path / "empty").mkdir()
+    put(tmp_path / "other" / "README", "no cache")
     (tmp_path / "file").write_text("a file")
     (tmp_path / "link").symlink_to("atc_data")
     before = Snapshot.take(tmp_path)
@@ -296,7 +296,7 @@ def test_a_directory_that_vanishes_before_it_is_read_is_an_error(
     result = audited.run(".")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*14 checks: 0 pass, * 14 undecided", "*changed while it was read*"]
+        ["*16 checks: 0 pass, * 16 undecided", "*changed while it was read*"]
     )
 
 

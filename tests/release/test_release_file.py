@@ -21,7 +21,6 @@ from pytest_ascendcache.release import (
     contradictions,
     debug_problems,
     distinct_operators,
-    kept_file_problems,
     options_digest,
     outdated_kernels,
     precision_file_problems,
@@ -32,6 +31,8 @@ from pytest_ascendcache.release import (
     write_manifest,
 )
 from pytest_ascendcache.release.command import CommandError, parse_command
+from pytest_ascendcache.release.environment import environment_problems
+from pytest_ascendcache.release.job import job_problems, read_job
 
 HALF = TensorDesc.of("float16", 8, 16)
 EXP = OperatorSpec("Exp", (HALF,), (HALF,), name="layer_exp")
@@ -54,6 +55,12 @@ def _read(directory: Path, text: str, **variables: str) -> Release:
         ("atc --op_name_map=a=b", {"op_name_map": "a=b"}),
         ("atc --aicore_num -1", {"aicore_num": "-1"}),
         ("atc --op_debug_config=", {"op_debug_config": ""}),
+        ("atc --log=info --log=debug", {"log": "debug"}),
+        ("atc --soc_version=A  # for the new card", {"soc_version": "A"}),
+        ("# convert\natc --soc_version=A \\\n  --log=info > log.txt 2>&1", {"log": "info"}),
+        ("atc --soc_version=A 2>&1 | tee atc.log", {"soc_version": "A"}),
+        ("atc --soc_version=A &", {"soc_version": "A"}),
+        ("atc --op_name_map='a#b' --log=info", {"op_name_map": "a#b"}),
         ("atc --op-debug-level=1", {"op_debug_level": "1"}),
         ("atc --op_compiler_cache_dir=$HOME/c", {"op_compiler_cache_dir": "/home/me/c"}),
         ("X=1 Y=$X/2 atc --debug_dir=${Y}", {"debug_dir": "1/2"}),
@@ -73,7 +80,6 @@ def test_a_command_line_is_read(text: str, options: dict[str, str]) -> None:
         ("atc --soc_version --log=info", "--soc_version has no value"),
         ("atc model.onnx", "'model.onnx' is no option; write --key=value"),
         ("atc --log=info && rm x", "'&&' is the shell's"),
-        ("atc --log=info --log=debug", "--log is given twice, as 'info' and 'debug'"),
         ("atc --model='x", "no command line: no closing quotation"),
         ("atc --model=$NOWHERE", "$NOWHERE is not set; set it in [environment]"),
     ],
@@ -143,6 +149,7 @@ def test_a_release_file_that_is_not_there_says_how_to_get_one(tmp_path: Path) ->
 
 def test_paths_count_from_the_release_file(tmp_path: Path) -> None:
     write_single_op(tmp_path / "ops.json", [EXP])
+    (tmp_path / "m.ini").touch()
     release = _read(
         tmp_path,
         "atc = 'atc --soc_version=A --singleop=ops.json --op_precision_mode=m.ini"
@@ -418,11 +425,55 @@ def test_a_knowledge_base_may_be_linked(tmp_path: Path) -> None:
     assert "new.json" in story(outdated_kernels(release))
 
 
-def test_a_file_that_is_named_and_not_there_is_not_kept(tmp_path: Path) -> None:
-    release = _read(tmp_path, "atc = 'atc --soc_version=A --op_precision_mode=m.ini'")
-    assert "there is no file" in story(kept_file_problems(release))
-    (tmp_path / "m.ini").touch()
-    assert kept_file_problems(release) == []
+def test_all_faults_of_a_command_are_named_at_once(tmp_path: Path) -> None:
+    line = "--op_precision_mode=m.ini --modle=x --op_select_implmode=high_preformance --weight=w"
+    with pytest.raises(ReleaseFileError) as refused:
+        _read(tmp_path, f"atc = 'atc --soc_version=A {line}'")
+    text = str(refused.value)
+    assert len(text.splitlines()) == 4
+    for part in (
+        "did you mean --model?",
+        "--op_select_implmode=high_preformance is none of its values; did you mean",
+        "--op_precision_mode=m.ini: there is no file",
+        "--weight=w: there is no file",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("variables", "cards", "told"),
+    [
+        ({"ACL_OP_COMPILER_CACHE_MODE": "forced"}, 1, "takes it for enable"),
+        ({"ACL_OP_COMPILER_CACHE_DIR": "/tmp/npu_cache"}, 1, "every user may write there"),
+        ({"MS_COMPILER_CACHE_PATH": "cache"}, 1, "is a relative path"),
+        ({"HCCL_CONNECT_TIMEOUT": "60"}, 1, "seconds from 120 to 7200"),
+        ({"LOCAL_WORLD_SIZE": "3"}, 8, "there are 8 cards"),
+        ({"LOCAL_WORLD_SIZE": "0"}, 1, "a natural number"),
+        ({"RANK_ID": "0"}, 8, "they share one directory"),
+        ({"RANK_ID": "../x"}, 1, "into a path as it is"),
+        ({"ASCEND_CACHE_PAHT": "/data"}, 1, "ASCEND_CACHE_PATH"),
+        ({"HCCL_CONNECT_TIMEOUT": "600", "LOCAL_WORLD_SIZE": "8", "RANK_ID": "3"}, 1, ""),
+        ({"ACL_OP_COMPILER_CACHE_MODE": "enable"}, 8, ""),
+        ({"ACL_OP_COMPILER_CACHE_DIR": "/data/cache", "PATH": "/usr/bin"}, 8, ""),
+    ],
+)
+def test_variables_of_the_whole_stack_are_judged(
+    variables: dict[str, str], cards: int, told: str
+) -> None:
+    found = story(environment_problems(variables, cards))
+    assert told in found
+    assert bool(found) is bool(told)
+
+
+def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "#!/bin/bash\nexport HCCL_CONNECT_TIMEOUT=60  # soon\n"
+        "for i in {0..7}; do\n  export RANK_ID=$i\n  LOCAL_WORLD_SIZE=3 python train.py &\ndone\n"
+    )
+    job = read_job(script)
+    assert job.cards == 8
+    assert [line for line, _ in job_problems(job)] == [2, 5]
 
 
 def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path) -> None:

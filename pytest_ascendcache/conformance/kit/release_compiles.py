@@ -109,6 +109,11 @@ class ReleaseCompiles:
         served = sum(bool(run.served_from(each)) for each in self.operators.values())
         return f"{served} of {len(self.operators)} kernels served"
 
+    def serves_nothing(self, run: Run) -> bool:
+        """Whether a cache serves none of the operators, as far as that can be told."""
+        marked = run.marked is not None
+        return marked and not any(run.served_from(each) for each in self.operators.values())
+
     def _fresh(self) -> dict[str, KernelDigest]:
         empty = self.cache.elsewhere(self.cache.new_output())
         run = self.compile(empty, CacheMode.DISABLE)

@@ -172,6 +172,12 @@ class ReleaseConversions:
         served = sum(bool(each.served_from) for each in kernels)
         return f"{served} of {len(kernels)} kernels served"
 
+    def serves_nothing(self, conversion: Conversion) -> bool:
+        """Whether a cache serves no kernel of a conversion, as far as that can be told."""
+        if conversion.parts is None or not self.cache.marks or not conversion.parts.kernels:
+            return False
+        return not any(each.served_from for each in conversion.parts.kernels)
+
     def digests(self) -> dict[str, KernelDigest]:
         """The fresh model's kernels by name, for the manifest."""
         return {

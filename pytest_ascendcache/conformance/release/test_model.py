@@ -6,6 +6,7 @@ copies of the shipped caches, under force, and as many at once as there are card
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,12 @@ import pytest
 from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf
 from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.conformance.release.test_release import judge, judge_manifest, undecided_on
+from pytest_ascendcache.conformance.release.test_release import (
+    judge,
+    judge_manifest,
+    undecided_on,
+    useless,
+)
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.model_file import differences
@@ -24,6 +30,7 @@ from pytest_ascendcache.release import (
     SamplesError,
     float32_outputs,
     sample_inputs,
+    unusable_caches,
 )
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain
 
@@ -76,11 +83,13 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
 ) -> None:
     release = conversions.release
     conversions.fresh()
-    every, problems = conversions.shipped(), list[Problem]()
-    if not every:
+    every, problems = conversions.shipped(), unusable_caches(release)
+    if not every and not problems:
         pytest.skip(f"no cache of {release.soc} goes with the release")
     for each in every:
         problems += conversions.unlike_fresh(each)
+        if conversions.serves_nothing(each):
+            problems.append(useless(Path(each.source.removeprefix("a conversion from ")), "kernel"))
         note = f"{release.name}, {each.source}: {conversions.served(each)}"
         conversions.cache.evidence.notes.append(note)
     judge(problems)

@@ -31,6 +31,7 @@ METADATA, INSIDE, PLAIN = "audit/metadata", "audit/names-inside", "audit/plain-f
 OWNER, MODES, SETTINGS = "audit/one-owner", "audit/private-modes", "audit/ini"
 LEFTOVERS, SIZE, AGREE = "audit/leftovers", "audit/size", "audit/ranks-agree"
 DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
+AGREEMENT, EMPTY = "audit/agreement", "audit/not-empty"
 INI_OF_7 = INI + "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
 INI_OF_8 = INI_OF_7.replace("ascend_", "")
 
@@ -212,13 +213,13 @@ def link_in_cache(cache: KernelCache) -> None:
     (cache.soc / "kernels").symlink_to(outside)
 
 
-@_wrong(kernel_cache, PLAIN, what="a pipe with the name of an object: opening it waits for ever")
+@_wrong(kernel_cache, WHOLE, what="a pipe with the name of an object: opening it waits for ever")
 def pipe_in_cache(cache: KernelCache) -> None:
     cache.entries[1].object.unlink()
     os.mkfifo(cache.entries[1].object, 0o640)
 
 
-@scene(PLAIN, what="a directory with the name of a graph")
+@scene(WHOLE, what="a directory with the name of a graph")
 def directory_for_a_graph(directory: Path) -> list[str]:
     path = graphs(directory, size=1)[0]
     path.unlink()
@@ -345,3 +346,25 @@ def kernel_of_older_compiler(cache: KernelCache) -> None:
 @_wrong(kernel_cache, TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
 def soc_of_older_compiler(cache: KernelCache) -> None:
     cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")
+
+
+@_wrong(kernel_cache, AGREEMENT, what="metadata of a kernel for another chip")
+def kernel_of_another_chip(cache: KernelCache) -> None:
+    edit(cache.entries[1].metadata, lambda fields: fields.update(socVersion="Ascend310P3"))
+
+
+@_wrong(kernel_cache, AGREEMENT, what="metadata with two digests")
+def digest_given_twice(cache: KernelCache) -> None:
+    path = cache.entries[1].metadata
+    path.write_text(path.read_text().replace("{", '{"sha256": "' + "0" * 64 + '",', 1))
+
+
+@_wrong(installed_kernels, AGREEMENT, what="an installed package that is not selected")
+def package_not_selected(place: Path) -> None:
+    put(place / "config.ini", "load_priority=\n")
+
+
+@scene(EMPTY, what="a cache without a single entry: a volume that is not mounted")
+def lost_volume(directory: Path) -> list[str]:
+    put(directory / "kernel_cache" / "op_cache.ini", INI)
+    return _audit(directory)

@@ -23,6 +23,8 @@ from pytest_ascendcache.release import (
     distinct_operators,
     options_digest,
     read_release,
+    recorded_inputs,
+    release_settings,
     write_manifest,
 )
 
@@ -177,7 +179,8 @@ def write_golden(
     names = toolchain.name, toolchain.version, release.soc, options_digest(release)
     assert release.manifest is not None
     manifest = Manifest(*names, {}, golden) if of_model else Manifest(*names, golden)
-    write_manifest(release.manifest, manifest)
+    inputs, settings = recorded_inputs(release), release_settings(release)
+    write_manifest(release.manifest, replace(manifest, inputs=inputs, settings=settings))
 
 
 @scene(what="nothing is wrong: caches, cards, knowledge base, manifest and ini are in order")

@@ -267,7 +267,7 @@ _TYPES: dict[str | int, str] = {
 _RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1)}
 
 
-@register("Cast", dtypes=(*STORABLE, *WIDE), attributes=("dst_type",))
+@register("Cast", dtypes=(*STORABLE, *WIDE), attributes=("dst_type", "truncate"))
 def cast(op: KernelContext) -> None:
     """Convert to the output's type.
 

@@ -19,6 +19,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc, data_type
 from pytest_ascendcache.operators.network import Node
 from pytest_ascendcache.operators.spec import AttributeValue, attributes
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.model.folding import computed
 from pytest_ascendcache.reference.model.graph import Array, Graph, Port
 from pytest_ascendcache.reference.model.reading import MODEL, OnnxModel
 
@@ -236,18 +237,21 @@ class Importer:
     # --- nodes ---------------------------------------------------------------------------
 
     def _check_types(self) -> None:
-        """Refuse the first node that cannot be converted, before anything is computed."""
+        """Refuse all types that cannot be converted, before anything is computed: each is named
+        with its first node, and the list of types follows once."""
         known = {*self._mapped, *FOLDED, "Constant", "Shape", "Size"}
+        missing: dict[str, str] = {}
         for number, node in enumerate(self._graph.node):
             if node.domain not in ("", "ai.onnx") or node.op_type not in known:
-                domain = node.domain or "ai.onnx"
-                name = node.name or f"{node.op_type}_{number}"
-                raise AtcError(
-                    "E19010",
-                    f"No parser is registered for Op [{name}, optype "
-                    f"[{domain}::{self.opset}::{node.op_type}]]; of ai.onnx there are "
-                    f"{', '.join(sorted(self._mapped))}.",
-                )
+                kind = f"{node.domain or 'ai.onnx'}::{self.opset}::{node.op_type}"
+                missing.setdefault(kind, node.name or f"{node.op_type}_{number}")
+        if missing:
+            nodes = ", ".join(f"Op [{name}, optype [{kind}]]" for kind, name in missing.items())
+            raise AtcError(
+                "E19010",
+                f"No parser is registered for {nodes}; of ai.onnx there are "
+                f"{', '.join(sorted(self._mapped))}.",
+            )
 
     def _node(self, node: Any) -> None:
         self._names.update(node.output)
@@ -265,6 +269,9 @@ class Importer:
             self._mapped[node.op_type](self, node)
         except NotMapped as error:
             raise _cannot(node.op_type, self._current, str(error)) from None
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            reason = f"is written as no version of the operator allows ({error!r})"
+            raise _cannot(node.op_type, self._current, reason) from None
 
     def _computed(self, node: Any) -> bool:
         """Compute a node if its inputs are constant; returns whether they are."""
@@ -282,11 +289,9 @@ class Importer:
         foldable = node.op_type in FOLDED or node.op_type == "Constant"
         if not foldable or any(value is None for value in arrays.values()):
             return False
-        from onnx.reference import ReferenceEvaluator
-
         try:
-            with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(node, opsets={"": self.opset}).run(None, arrays)
+            constants = {name: value for name, value in arrays.items() if value is not None}
+            results = computed(node, constants, self.opset)
         except Exception as error:  # numpy and onnx raise anything for a bad constant
             raise _cannot(
                 node.op_type, self._current, f"cannot be computed ({type(error).__name__}: {error})"

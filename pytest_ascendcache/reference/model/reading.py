@@ -147,11 +147,12 @@ def _shape(name: str, value: Any, asked: tuple[int, ...] | None, text: str) -> t
     if asked is None:
         if not declared.HasField("shape") or -1 in dims:
             shown = dims if declared.HasField("shape") else "unknown"
+            hint = ",".join("1" if each < 0 else str(each) for each in dims)
             raise invalid_value(
                 INPUT_SHAPE,
                 text,
                 f"The input [{name}] of the model has the dynamic shape {shown}; give every "
-                f"extent, as in {INPUT_SHAPE}={name}:{','.join('1' for _ in dims) or '1'}.",
+                f"extent, as in {INPUT_SHAPE}={name}:{hint or '1'}.",
             )
         return tuple(dims)
     fits = len(asked) == len(dims) and all(

@@ -1,0 +1,114 @@
+"""What metadata says, compared with itself, with its file's name and place, and with its object.
+
+Names, digests and chips of the field differ in spelling, so only what contradicts is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_ascendcache.caches.elf import ElfError, functions
+
+_DIGEST = re.compile(r"[0-9a-f]{32,64}|(?<=_)\d{8,20}(?=_|$)", re.IGNORECASE)
+"""The part of a kernel's name that tells it from others: hex digits, or MindSpore's number."""
+
+_CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
+_CHIP_FIELDS = frozenset(
+    ("soc", "socVersion", "soc_version", "short_soc_version", "chip", "SocInfo", "soc_info")
+)
+_NAME = b'"kernelName"'
+"""A key that is also in lists, once for each core."""
+
+
+def chip_of(path: str) -> str:
+    """Return the chip that the last of a path's names is; empty if none is a chip."""
+    return next((each for each in reversed(path.split("/")) if _CHIP.fullmatch(each)), "")
+
+
+def disagreement(fields: Mapping[str, Any], text: bytes, stem: str, chip: str) -> str:
+    """Return what metadata says that contradicts itself, the name ``stem`` or the directory of a
+    ``chip``; empty if nothing does. ``text`` is the metadata as it is in its file."""
+    again = text.count(b'"sha256"') > 1 or text.count(b'"binFile') > 2 or text.count(_NAME) > 1
+    if again and (twice := _given_twice(text)):
+        return twice
+    for name in () if is_plain(fields, stem) else kernel_names(fields):
+        mine, own = _DIGEST.search(name), _DIGEST.search(stem)
+        if mine and own and mine[0].lower() != own[0].lower():
+            return f"kernelName is {name[:90]!r}: another kernel's"
+    if chip and not _CHIP_FIELDS.isdisjoint(fields):
+        for said in _chips(fields):
+            one, other = said.lower(), chip.lower()
+            if not (one.startswith(other) or other.startswith(one)):
+                return f"is for {said[:40]}, and the directory is of {chip}"
+    workspace = fields.get("workspace")
+    if isinstance(workspace, dict):
+        number, sizes = workspace.get("num"), workspace.get("size")
+        if type(number) is int and isinstance(sizes, list) and len(sizes) not in (0, number):
+            return f"has {number} workspaces and the sizes of {len(sizes)}"
+    return ""
+
+
+def is_plain(fields: Mapping[str, Any], stem: str) -> bool:
+    """Return whether metadata names one kernel, after its own file: the usual case."""
+    name = fields.get("kernelName")
+    return type(name) is str and name.startswith(stem) and "kernelList" not in fields
+
+
+def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
+    """Return why an object cannot have the kernel its metadata names; empty if it can.
+
+    An object that exports no function says nothing about it.
+    """
+    # Tools add to a name: an object that contains its root is not examined further.
+    roots = {name.partition("__kernel")[0]: name for name in kernel_names(fields)}
+    names = {root: name for root, name in roots.items() if root.encode() not in data}
+    if not names:
+        return ""
+    try:
+        exported = functions(data)
+    except ElfError:
+        return ""
+    for name in names.values():
+        if exported and not any(each in name for each in exported):
+            return f"has no function {name[:90]}, only {exported[0][:90]}"
+    return ""
+
+
+def kernel_names(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of functions that metadata gives."""
+    if isinstance(name := fields.get("kernelName"), str) and name:
+        yield name
+    listed = fields.get("kernelList")
+    for each in listed if isinstance(listed, list) else ():
+        name = each.get("kernelName") if isinstance(each, dict) else None
+        if isinstance(name, str) and name:
+            yield name
+
+
+def _given_twice(text: bytes) -> str:
+    found: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, value in pairs:
+            if fields.setdefault(key, value) != value:
+                found.append(key)
+        return fields
+
+    try:
+        json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError):
+        return ""  # reported when it was read
+    return f"gives {found[0][:40]} twice, and differently" if found else ""
+
+
+def _chips(fields: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(_CHIP_FIELDS & fields.keys()):
+        value = fields[key]
+        if isinstance(value, dict):
+            yield from _chips(value)
+        elif isinstance(value, str) and _CHIP.fullmatch(value):
+            yield value

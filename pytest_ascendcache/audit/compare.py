@@ -1,0 +1,171 @@
+"""Compares the cards of each job: what one lacks, and what the others will do at the next start.
+
+Source: document M, frequent questions: if the caches of some ranks are deleted, the others wait.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pytest_ascendcache.audit.cann import KernelFolder
+from pytest_ascendcache.audit.cards import card_of, copied, count_from_zero, own_device
+from pytest_ascendcache.audit.entries import Judge
+from pytest_ascendcache.audit.findings import Check, Ledger, printable
+from pytest_ascendcache.audit.limits import megabytes
+from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels
+from pytest_ascendcache.audit.reading import Reader, numbers, short
+from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, Kind, split
+
+_NO_CARDS = "there are no caches of several ranks in it"
+_NAMED = 5
+_COMPARED = (RankKernels, GraphCache, KernelFolder)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The directories of one job's cards by number; those in ``cold`` have no kernels."""
+
+    kind: Kind
+    units: dict[int, str]
+    surely: bool
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Adds findings about the cards in the result of an audit."""
+
+    result: Audit
+    ledger: Ledger
+    reader: Reader
+
+    def conclude(self) -> None:
+        """Compare the cards of every job; without several, say that the rules do not apply."""
+        jobs = [each for each in self._jobs() if len(each.units) > 1]
+        if not jobs:
+            checks = (Check.RANKS_AGREE, Check.RANK_DUPLICATES)
+            self.result.inapplicable |= dict.fromkeys(checks, _NO_CARDS)
+        elif all(job.kind is Kind.GRAPH_CACHE for job in jobs):
+            detail = "graphs are never the same bytes twice"
+            self.result.inapplicable[Check.RANK_DUPLICATES] = detail
+        elif all(job.kind is not Kind.KERNEL_META for job in jobs):
+            detail = "only kernels whose name has the card's number are compared"
+            self.result.inapplicable[Check.RANK_DUPLICATES] = detail
+        for job in jobs:
+            self._compare(job)
+
+    def _jobs(self) -> list[Job]:
+        units: defaultdict[tuple[Kind, str], dict[int, str]] = defaultdict(dict)
+        surely: dict[tuple[Kind, str], bool] = {}
+        for unit, kind in sorted(self.result.kinds.items()):
+            card = card_of(unit)
+            if card is not None and isinstance(self.result.units[unit], _COMPARED):
+                units[kind, card.job][card.number] = unit
+                surely[kind, card.job] = card.surely
+        for directory in self.result.counted:
+            self._add_cold(directory, units)
+        jobs = (Job(kind, found, surely[kind, job]) for (kind, job), found in sorted(units.items()))
+        return [each for each in jobs if each.surely or self._looks_like_one(each)]
+
+    def _add_cold(self, directory: str, units: Mapping[tuple[Kind, str], dict[int, str]]) -> None:
+        """Add a card that has a directory but lost the kernels or graphs in it."""
+        card = card_of(directory)
+        if card is None or card.place != directory:
+            return
+        for (kind, job), found in units.items():
+            rest = job.removeprefix(card.job)
+            if (rest == job and card.job) or card.number in found or rest[:1] not in ("", "/"):
+                continue
+            if any(unit.startswith(f"{directory}/") for unit in found.values()):
+                continue
+            unit = f"{directory}{rest}"
+            found[card.number] = unit
+            self.result.units.setdefault(unit, _empty(kind, self.ledger))
+
+    def _looks_like_one(self, job: Job) -> bool:
+        """Return whether directories that only count are cards: numbered from zero, with kernels
+        in common."""
+        keys = [frozenset(self._keys(unit)) for unit in job.units.values()]
+        filled = [each for each in keys if each]
+        common = frozenset.intersection(*filled) if filled else frozenset()
+        return count_from_zero(job.units) and bool(common)
+
+    def _keys(self, unit: str) -> array[int]:
+        judge = self.result.units[unit]
+        return judge.keys if isinstance(judge, _COMPARED) else numbers()
+
+    def _compare(self, job: Job) -> None:
+        # Imported late: it needs numpy, and most caches belong to no ranks.
+        from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
+
+        units = job.units
+        names = partial(self._names, units)
+        judges = {number: self.result.units[unit] for number, unit in sorted(units.items())}
+        own = self._own_devices(judges)
+        keys = {number: self._own_keys(judge, own.get(number)) for number, judge in judges.items()}
+        compare_ranks(self.ledger, units, keys, names)
+        for number, device in copied(own).items():
+            detail = (
+                f"has kernels whose names end in _{device}, for card {device}: card {number} looks "
+                f"for its own number, so it compiles them while the others wait, unless every "
+                f"process sees one card only (ASCEND_RT_VISIBLE_DEVICES)"
+            )
+            self.ledger.add(Check.RANKS_AGREE, units[number], detail)
+        kernels = {number: each for number, each in judges.items() if isinstance(each, RankKernels)}
+        if kernels:
+            count, size = compare_objects(self.ledger, units, kernels, names)
+            note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
+            self.result.notes.setdefault(Check.RANK_DUPLICATES, []).append(note)
+
+    def _own_devices(self, judges: Mapping[int, Judge]) -> dict[int, int]:
+        devices = {
+            number: Counter(judge.devices)
+            for number, judge in judges.items()
+            if isinstance(judge, RankKernels) and judge.devices
+        }
+        return {number: own_device(each) for number, each in devices.items()}
+
+    def _own_keys(self, judge: Judge, device: int | None) -> array[int]:
+        """Return the keys of the kernels that a card will look for."""
+        if isinstance(judge, RankKernels):
+            pairs = zip(judge.keys, judge.devices, strict=True)
+            return array("q", (key for key, each in pairs if each == device))
+        return judge.keys if isinstance(judge, _COMPARED) else numbers()
+
+    def _names(self, units: Mapping[int, str], rank: int, keys: frozenset[int]) -> list[str]:
+        """Names of a rank's kernels by their keys, from a second look at its directory."""
+        unit = units[rank]
+        try:
+            with self.reader.folder(self.result.directory / unit, unit) as folder:
+                listed = os.listdir(folder.descriptor)  # noqa: PTH208 - of an open directory
+        except OSError:
+            return []
+        of_cards = self.result.kinds.get(unit) in (Kind.KERNEL_META, Kind.GRAPH_CACHE)
+        found = {name_key(name) if of_cards else _stem(name) for name in listed}
+        return sorted(printable(each.decode()) for each in found if short(each) in keys)[:_NAMED]
+
+
+def _empty(kind: Kind, ledger: Ledger) -> Judge:
+    if kind is Kind.KERNEL_META:
+        return RankKernels(ledger)
+    if kind is Kind.GRAPH_CACHE:
+        return GraphCache(ledger)
+    return KernelFolder(ledger, seen=lambda *_: None)
+
+
+def _stem(name: str) -> bytes:
+    stem, suffix = split(name)
+    return stem.encode("utf-8", "surrogateescape") if suffix == ".json" else b""
+
+
+def name_key(name: str) -> bytes:
+    """Return the part of a file's name that names the kernel or graph, without the device."""
+    match = KERNEL_STEM.fullmatch(split(name)[0])
+    if match is not None:
+        return match["name"].encode()
+    return name.encode("utf-8", "surrogateescape") if GRAPH_FILE.fullmatch(name) else b""

@@ -1,0 +1,112 @@
+"""What a release is made from: a digest and a kind for every input, as the manifest records it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import CUSTOM_OPP, KERNEL_OPTIONS, Release
+from pytest_ascendcache.release.inputs import external_data, file_sha256, files_of
+from pytest_ascendcache.release.onnx_parts import GRAPH, onnx_parts
+from pytest_ascendcache.release.problem import Problem, names
+
+_KINDS = {"0": "Caffe model", "1": "AIR model", "3": "TensorFlow model", "5": "ONNX model"}
+_ONNX = "5"
+_IRRELEVANT = (
+    *(atc.OUTPUT, atc.CACHE_DIR, atc.CACHE_MODE, atc.SINGLE_OP, atc.SOC, "log", "debug_dir"),
+    *("check_report", "display_model_info", "json", "mode", "framework", "export_compile_stat"),
+    *("ac_parallel_enable", "device_id", "save_original_model", "dump_mode", atc.DEBUG_LEVEL),
+    *(atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK, *KERNEL_OPTIONS),
+)
+"""Options that do not change the model, or are part of the digest of options."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: its kind, its digest (or an option's value), and digests of its parts by name."""
+
+    kind: str
+    value: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+
+def recorded_inputs(release: Release) -> dict[str, Input]:
+    """Return every input of a release by what names it: an option, a file of external data, a file
+    of an operator package. Raises ``OSError`` for a file that cannot be read."""
+    found = dict(_packages(release))
+    options = release.options
+    for name in sorted(options.keys() - {*_IRRELEVANT}):
+        value = options[name]
+        path = release.place(value) if value else None
+        if path is None or name not in (*atc.INPUT_FILES, atc.DEBUG_CONFIG):
+            found[f"--{name}"] = Input("option", value)
+            continue
+        kind = _KINDS.get(options.get("framework", ""), "model") if name == atc.MODEL else "file"
+        is_onnx = name == atc.MODEL and options.get("framework") == _ONNX
+        parts = onnx_parts(path) if is_onnx else {}
+        found[f"--{name}"] = Input(kind, file_sha256(path), parts)
+        for each in external_data(path) if is_onnx else ():
+            place = os.path.relpath(each, path.parent)
+            found[f"external data {place}"] = Input("external data", file_sha256(each))
+    return found
+
+
+def _packages(release: Release) -> Iterator[tuple[str, Input]]:
+    """Yield the packages of custom operators, each as one digest of all of its files."""
+    value = release.kernel_environment.get(CUSTOM_OPP, "")
+    for number, text in enumerate(filter(None, value.split(os.pathsep)), start=1):
+        place = Path(text)
+        files = {
+            os.path.relpath(each, place): file_sha256(each)
+            for each in files_of(place)
+            if each.suffix != ".pyc"
+        }
+        digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+        parts = files if len(files) <= 1000 else {}
+        yield f"{CUSTOM_OPP} {number}", Input("operator package", digest, parts)
+
+
+def input_problems(golden: Mapping[str, Input], now: Mapping[str, Input]) -> list[Problem]:
+    """Return what changed since the manifest was written, one by one."""
+    found = []
+    for name in sorted({*golden, *now}):
+        before, after = golden.get(name), now.get(name)
+        if before is None and after is not None:
+            found.append(Problem(f"{name} is given{_shown(after)}", "no such input, as approved"))
+        elif after is None and before is not None:
+            found.append(Problem(f"{name} is not given", f"{name}{_shown(before)}, as approved"))
+        elif before is not None and after is not None and before.value != after.value:
+            found.append(_changed(name, before, after))
+    return found
+
+
+def _changed(name: str, before: Input, after: Input) -> Problem:
+    if after.kind == "option":
+        return Problem(f"{name}={after.value}", f"{name}={before.value}, as approved")
+    changed = [
+        each
+        for each in sorted({*before.parts, *after.parts})
+        if before.parts.get(each) != after.parts.get(each)
+    ]
+    weights = [each for each in changed if each != GRAPH]
+    wanted = f"sha256 {before.value[:16]}..., as approved"
+    if before.parts and after.parts and after.kind == "operator package":
+        return Problem(f"the files {names(changed)} of {name} changed", wanted)
+    if before.parts and after.parts and weights and GRAPH not in changed:
+        number = f"{len(weights)} initialiser{'s' if len(weights) > 1 else ''}"
+        return Problem(f"{name}: weights differ in {number}: {names(weights)}", wanted)
+    if before.parts and after.parts and changed:
+        more = f", and in {len(weights)} initialisers: {names(weights)}" if weights else ""
+        return Problem(f"{name}: the model differs in its graph{more}", wanted)
+    if before.parts and after.parts:
+        return Problem(f"{name}: only its producer or metadata differs", wanted)
+    return Problem(f"{name}: the {after.kind} changed, sha256 {after.value[:16]}...", wanted)
+
+
+def _shown(each: Input) -> str:
+    return f"={each.value}" if each.kind == "option" else f", sha256 {each.value[:16]}..."

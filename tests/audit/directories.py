@@ -1,0 +1,699 @@
+"""Directories as the field has them, with what an audit owes each: the pool of the generator.
+
+A directory that is *unsound* has something that a run would fail on, load unverified, or wait for;
+an audit never calls it good. A *sound* one is unusual, and nobody is to be accused because of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.qualification.scenes.caches import (
+    INI,
+    Kernel,
+    akg_kernel,
+    cann_entry,
+    digest,
+    edit,
+    elf_object,
+    graphs,
+    installed_kernels,
+    kernel_cache,
+    put,
+    rank_kernel,
+    ranks,
+    static_outputs,
+)
+
+GREEN, WARN, UNDECIDED, FAIL = range(4)
+"""What an audit says of a directory, from "may be shipped" on."""
+
+Build = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A directory, and the least (of an unsound one) or most (of a sound one) to be said of it."""
+
+    name: str
+    build: Build
+    least: int = GREEN
+    most: int = FAIL
+
+
+UNSOUND: list[Case] = []
+SOUND: list[Case] = []
+
+
+def unsound(least: int) -> Callable[[Build], Build]:
+    """Register a directory that no audit may call good."""
+
+    def register(build: Build) -> Build:
+        UNSOUND.append(Case(build.__name__, build, least=least))
+        return build
+
+    return register
+
+
+def sound(most: int = GREEN) -> Callable[[Build], Build]:
+    """Register a directory that no audit may accuse."""
+
+    def register(build: Build) -> Build:
+        SOUND.append(Case(build.__name__, build, most=most))
+        return build
+
+    return register
+
+
+def metadata_of(stem: str, data: bytes, **fields: Any) -> dict[str, Any]:
+    """The metadata of an object, with some fields changed; those that are None are missing."""
+    known = {
+        "binFileName": stem,
+        "binFileSuffix": ".o",
+        "blockDim": 1,
+        "coreType": "AiCore",
+        "kernelName": f"{stem}__kernel0",
+        "magic": "RT_DEV_BINARY_MAGIC_ELF",
+        "sha256": digest(data),
+        **fields,
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def entry(directory: Path, stem: str, **fields: Any) -> Kernel:
+    """Write an entry of any name."""
+    data = elf_object(stem.encode())
+    kernel = Kernel(directory / f"{stem}.json", directory / f"{stem}.o")
+    put(kernel.object, data)
+    put(kernel.metadata, metadata_of(stem, data, **fields))
+    return kernel
+
+
+def custom(directory: Path, number: int = 1) -> Kernel:
+    """Write an entry of an Ascend C operator, which is not named te_."""
+    stem = f"AddCustom_{digest(str(number).encode())[:32]}"
+    return entry(directory, stem, kernelName=stem, kernelList=[{"kernelName": f"{stem}_0"}])
+
+
+def cards(root: Path, name: str, count: int = 4, own: bool = True) -> list[list[Kernel]]:
+    """Write kernel_meta of several cards in directories that count: name is "device{}"."""
+    return [
+        [
+            rank_kernel(root / name.format(number) / "kernel_meta", operator, number if own else 0)
+            for operator in ("square", "add", "matmul")
+        ]
+        for number in range(count)
+    ]
+
+
+def lose(kernel: Kernel) -> None:
+    """Remove all files of a rank's kernel."""
+    for suffix in (".info", ".json", ".o"):
+        kernel.metadata.with_suffix(suffix).unlink()
+
+
+def scratch(root: Path, pid: int, place: str | None = None) -> Path:
+    """Write what a run of ATC or torch_npu leaves where it worked: no cache."""
+    number = "13682945517213378854"
+    meta = root / "kernel_meta"
+    kernel = entry(meta / f"kernel_meta_{number}" / "kernel_meta", f"te_add_{digest(b'x')}")
+    put(meta / f"kernel_meta_temp_{number}" / f"task_pid_{pid}_{pid + 1}.txt", "")
+    path = place or str(meta / f"kernel_meta_{number}")
+    put(meta / "buildPidInfo.json", json.dumps([[pid, path]]))
+    return kernel.object
+
+
+def dead_pid() -> int:
+    """A process id that no process has."""
+    return int(Path("/proc/sys/kernel/pid_max").read_text()) + 7
+
+
+# ---- what stands in the place of an entry's file
+
+
+def _object_becomes(make: Callable[[Path], object]) -> Build:
+    def build(root: Path) -> None:
+        path = kernel_cache(root).entries[1].object
+        path.unlink()
+        make(path)
+
+    return build
+
+
+def _listen(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        before = Path.cwd()
+        os.chdir(path.parent)
+        try:
+            server.bind(path.name)
+        finally:
+            os.chdir(before)
+
+
+for _name, _make in {
+    "object_is_a_link_to_another": lambda path: path.symlink_to(
+        next(each for each in path.parent.glob("*.o"))
+    ),
+    "object_is_a_link_to_dev_zero": lambda path: path.symlink_to("/dev/zero"),
+    "object_is_a_pipe": os.mkfifo,
+    "object_is_a_socket": _listen,
+    "object_is_a_directory": lambda path: path.mkdir(mode=0o750),
+    "object_is_a_dangling_link": lambda path: path.symlink_to("gone"),
+}.items():
+    UNSOUND.append(Case(_name, _object_becomes(_make), least=FAIL))
+
+
+@unsound(FAIL)
+def metadata_is_a_pipe(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    path.unlink()
+    os.mkfifo(path)
+
+
+@unsound(FAIL)
+def metadata_is_a_directory(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    path.unlink()
+    path.mkdir(mode=0o750)
+
+
+@unsound(FAIL)
+def info_of_a_rank_is_a_link(root: Path) -> None:
+    info = ranks(root)[1][0].metadata.with_suffix(".info")
+    info.rename(info.with_name("elsewhere"))
+    info.symlink_to("elsewhere")
+
+
+@unsound(FAIL)
+def library_of_akg_is_a_link(root: Path) -> None:
+    library = akg_kernel(root).object
+    library.rename(library.with_name("elsewhere"))
+    library.symlink_to("elsewhere")
+
+
+@unsound(FAIL)
+def graph_is_a_pipe(root: Path) -> None:
+    path = graphs(root)[0]
+    path.unlink()
+    os.mkfifo(path)
+
+
+@unsound(FAIL)
+def autofuse_library_is_a_link(root: Path) -> None:
+    cache, stem = kernel_cache(root), f"te_ascbackend_{'a' * 64}"
+    put(cache.soc / f"{stem}.json", {"binFileName": f"lib{stem}", "binFileSuffix": ".so"})
+    (cache.soc / f"lib{stem}.so").symlink_to("/usr/lib/libc.so.6")
+
+
+@unsound(FAIL)
+def installed_object_is_a_link(root: Path) -> None:
+    place = installed_kernels(root)
+    (path,) = place.rglob("*.o")
+    path.rename(path.with_suffix(".elsewhere"))
+    path.symlink_to(path.with_suffix(".elsewhere").name)
+
+
+@unsound(UNDECIDED)
+def chip_is_a_link_to_elsewhere(root: Path) -> None:
+    elsewhere = kernel_cache(root / "elsewhere")
+    cache = kernel_cache(root / "cache")
+    shutil.rmtree(cache.soc)
+    cache.soc.symlink_to(elsewhere.soc)
+
+
+# ---- names that are not te_
+
+
+@unsound(FAIL)
+def custom_object_is_cut(root: Path) -> None:
+    os.truncate(custom(kernel_cache(root).soc).object, 100)
+
+
+@unsound(FAIL)
+def custom_object_is_missing(root: Path) -> None:
+    custom(kernel_cache(root).soc).object.unlink()
+
+
+@unsound(FAIL)
+def custom_metadata_is_missing(root: Path) -> None:
+    custom(kernel_cache(root).soc).metadata.unlink()
+
+
+@unsound(FAIL)
+def operator_package_with_a_flipped_object(root: Path) -> None:
+    place = root / "op_impl/ai_core/tbe/kernel/ascend910b/add_custom"
+    custom(place, 2)
+    custom(place).object.write_bytes(elf_object(b"another"))
+
+
+@unsound(FAIL)
+def operator_package_without_metadata(root: Path) -> None:
+    place = root / "op_impl/ai_core/tbe/kernel/ascend910b/add_custom"
+    custom(place, 2)
+    custom(place).metadata.unlink()
+
+
+@unsound(FAIL)
+def old_metadata_without_core_type(root: Path) -> None:
+    kernel = entry(kernel_cache(root).soc, f"Conv2D_{digest(b'1')}", coreType=None, magic=None)
+    kernel.object.write_bytes(elf_object(b"another"))
+
+
+@unsound(UNDECIDED)
+def unknown_object_among_entries(root: Path) -> None:
+    put(kernel_cache(root).soc / "-rf.o", b"what is this")
+
+
+@unsound(UNDECIDED)
+def unknown_elf_file_among_entries(root: Path) -> None:
+    put(kernel_cache(root).soc / "payload", elf_object(b"code"))
+
+
+@unsound(UNDECIDED)
+def object_of_another_suffix(root: Path) -> None:
+    put(kernel_cache(root).soc / "kernel.bin", elf_object(b"code"))
+
+
+@unsound(UNDECIDED)
+def unknown_library_of_a_rank(root: Path) -> None:
+    put(ranks(root)[1][0].metadata.parent / "libhook.so", elf_object(b"code"))
+
+
+# ---- cards
+
+
+@unsound(WARN)
+def device_lacks_a_kernel(root: Path) -> None:
+    lose(cards(root, "device{}")[2][1])
+
+
+@unsound(WARN)
+def card_lacks_a_kernel(root: Path) -> None:
+    lose(cards(root, "card_{}")[3][0])
+
+
+@unsound(WARN)
+def numbered_directory_lacks_a_kernel(root: Path) -> None:
+    lose(cards(root, "{}", 3)[1][0])
+
+
+@unsound(WARN)
+def process_lacks_a_kernel(root: Path) -> None:
+    lose(cards(root, "job/npu-{}/cache", 4)[1][0])
+
+
+@unsound(WARN)
+def device_is_cold(root: Path) -> None:
+    shutil.rmtree(cards(root, "device_{}")[1][0].metadata.parent)
+
+
+@unsound(WARN)
+def rank_is_cold(root: Path) -> None:
+    for path in ranks(root)[1][0].metadata.parent.iterdir():
+        path.unlink()
+
+
+@unsound(WARN)
+def rank_is_a_copy_of_another(root: Path) -> None:
+    ranks(root, 1)
+    shutil.copytree(root / "rank_0", root / "rank_1")
+
+
+@unsound(WARN)
+def device_has_kernels_of_another(root: Path) -> None:
+    made = cards(root, "device{}")
+    lose(made[1][0])
+    rank_kernel(made[1][0].metadata.parent, "square", 0)
+
+
+@unsound(WARN)
+def rank_with_cann_cache_lacks_an_entry(root: Path) -> None:
+    for rank in range(3):
+        for number in range(4 if rank != 1 else 3):
+            cann_entry(root / f"rank_{rank}/kernel_cache/Ascend910B1", number)
+
+
+@unsound(WARN)
+def last_rank_has_no_kernels_at_all(root: Path) -> None:
+    ranks(root, 3)
+    (root / "rank_3").mkdir(mode=0o750)
+
+
+@unsound(FAIL)
+def kernels_without_a_rank_are_damaged(root: Path) -> None:
+    rank_kernel(root / "kernel_meta", "add", 0)
+    rank_kernel(root / "kernel_meta", "mul", 0).object.write_bytes(b"")
+
+
+# ---- what a file says, and where it stands
+
+
+@unsound(FAIL)
+def kernel_name_of_another(root: Path) -> None:
+    one, two = kernel_cache(root).entries[1:3]
+    name = json.loads(two.metadata.read_text())["kernelName"]
+    edit(one.metadata, lambda fields: fields.update(kernelName=name))
+
+
+@unsound(FAIL)
+def digest_given_twice(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    path.write_text(path.read_text().replace("{", '{"sha256": "' + "0" * 64 + '",', 1))
+
+
+@unsound(FAIL)
+def kernel_of_another_chip(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    edit(path, lambda fields: fields.update(SocInfo={"socVersion": "Ascend310P3"}))
+
+
+@unsound(FAIL)
+def kernel_of_another_short_chip(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    edit(path, lambda fields: fields.update(soc_version="Ascend310P"))
+
+
+@unsound(WARN)
+def object_of_another_machine(root: Path) -> None:
+    one = kernel_cache(root).entries[1]
+    data = bytearray(one.object.read_bytes())
+    data[18:20] = (0x3E).to_bytes(2, "little")
+    one.replace_object(bytes(data))
+
+
+@unsound(FAIL)
+def header_is_missing(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    edit(path, lambda fields: fields.update(headerFileSuffix=".h"))
+
+
+@unsound(FAIL)
+def index_and_kernel_differ(root: Path) -> None:
+    place = installed_kernels(root)
+    index = place / "config/ascend910b/binary_info_config.json"
+    described = {"blockDim": 8, "kernelName": "another__kernel0", "workspace": []}
+    edit(index, lambda fields: fields["Add"]["staticList"][0].update(binDesc=described))
+
+
+@unsound(FAIL)
+def index_has_two_kernels_of_one_key(root: Path) -> None:
+    place = installed_kernels(root)
+    (path,) = place.rglob("*.o")
+    other = entry(path.parent, "Add_float_ND_1_9_0_d0")
+    index = place / "config/ascend910b/binary_info_config.json"
+
+    def twice(fields: dict[str, Any]) -> None:
+        listed = fields["Add"]["staticList"]
+        listed.append({**listed[0], "binPath": str(other.object.relative_to(place))})
+
+    edit(index, twice)
+
+
+@unsound(WARN)
+def package_that_nothing_selects(root: Path) -> None:
+    (installed_kernels(root) / "config.ini").write_text("load_priority=\n")
+
+
+@unsound(FAIL)
+def request_of_another_operator(root: Path) -> None:
+    run = static_outputs(root)
+    path = run.parent / "41_opcompile" / "Add_float_ND_1_8_0.json"
+    edit(path, lambda fields: fields.update(op_type="Mul"))
+
+
+@unsound(WARN)
+def info_of_another_card(root: Path) -> None:
+    edit(
+        ranks(root)[1][0].metadata.with_suffix(".info"),
+        lambda fields: fields.update(device_id=5),
+    )
+
+
+@unsound(WARN)
+def version_of_metadata_is_not_the_stamp(root: Path) -> None:
+    for kernel in kernel_cache(root).entries:
+        edit(kernel.metadata, lambda fields: fields.update(adk_version="6.9"))
+
+
+@unsound(WARN)
+def limits_where_nobody_reads_them(root: Path) -> None:
+    limits = INI + "max_op_cache_size=2000\nremain_cache_size_ratio=50\n"
+    put(kernel_cache(root).soc / "op_cache.ini", limits)
+
+
+@unsound(WARN)
+def names_that_differ_in_case(root: Path) -> None:
+    one = kernel_cache(root).entries[1]
+    stem = one.metadata.stem.replace("te_add", "te_Add")
+    entry(one.metadata.parent, stem)
+
+
+# ---- where the search stops
+
+
+@unsound(FAIL)
+def damage_eight_levels_down(root: Path) -> None:
+    kernel_cache(root / "a/b/c/d/e/f/g/h").entries[1].object.write_bytes(b"")
+
+
+@unsound(FAIL)
+def damage_in_a_doubled_kernel_cache(root: Path) -> None:
+    kernel_cache(root / "kernel_cache").entries[1].object.write_bytes(b"")
+
+
+@unsound(UNDECIDED)
+def object_of_eight_terabytes(root: Path) -> None:
+    os.truncate(kernel_cache(root).entries[1].object, 8 << 40)
+
+
+@unsound(UNDECIDED)
+def metadata_of_a_terabyte(root: Path) -> None:
+    os.truncate(kernel_cache(root).entries[1].metadata, 1 << 40)
+
+
+@unsound(UNDECIDED)
+def graph_of_four_gigabytes(root: Path) -> None:
+    os.truncate(graphs(root)[1], 4 << 30)
+
+
+@unsound(WARN)
+def lost_volume(root: Path) -> None:
+    (root / "kernel_cache/Ascend910B1").mkdir(parents=True, mode=0o750)
+    put(root / "kernel_cache/op_cache.ini", INI)
+
+
+@unsound(WARN)
+def nothing_at_all(root: Path) -> None:
+    root.mkdir(exist_ok=True)
+
+
+@unsound(WARN)
+def scratch_of_a_dead_owner(root: Path) -> None:
+    scratch(root, dead_pid(), "/app/x/kernel_meta/kernel_meta_13682945517213378854")
+
+
+# ---- sound, and unusual
+
+
+@sound()
+def cann_cache(root: Path) -> None:
+    kernel_cache(root)
+
+
+@sound()
+def doubled_kernel_cache(root: Path) -> None:
+    kernel_cache(root / "kernel_cache")
+
+
+@sound()
+def cache_eight_levels_down(root: Path) -> None:
+    kernel_cache(root / "a/b/c/d/e/f/g/h")
+
+
+@sound()
+def installed_by_cann_8_1(root: Path) -> None:
+    place = installed_kernels(root)
+    (path,) = place.rglob("*.o")
+    stem = path.stem
+    put(place / f"config/ascend910b/shape_info/{stem}.json", {"op_type": "Add", "inputs": []})
+    put(place / "uninstall.sh", "#!/bin/sh\nexit 0\n")
+    package = path.parents[2]
+    put(package / "uninstall.sh", "#!/bin/sh\nexit 0\n")
+    put(package / "scripts/install.py", "import sys\n")
+    put(package / "version.info", "Version=7.7\n")
+    put(package / f"config/ascend910b/shape_info/{stem}.json", {"op_type": "Add"})
+    put(
+        package / "config/ascend910b/binary_info_config.json",
+        ((place / "config/ascend910b/binary_info_config.json").read_text()),
+    )
+
+
+@sound()
+def four_ranks(root: Path) -> None:
+    ranks(root, 4)
+
+
+@sound()
+def four_devices(root: Path) -> None:
+    cards(root, "device{}")
+
+
+@sound()
+def cards_of_two_hosts(root: Path) -> None:
+    for rank in range(16):
+        for operator in ("square", "add"):
+            rank_kernel(root / f"rank_{rank}/kernel_meta", operator, rank % 8)
+
+
+@sound()
+def second_host_alone(root: Path) -> None:
+    for rank in range(8, 16):
+        rank_kernel(root / f"rank_{rank}/kernel_meta", "add", rank % 8)
+
+
+@sound()
+def kernels_without_a_rank(root: Path) -> None:
+    rank_kernel(root / "kernel_meta", "add", 0)
+    put(root / "kernel_meta/file.lock", "")
+    put(root / "kernel_meta/Initialize.info", {"job_type": "Initialize"})
+    (root / "kernel_meta/tbe_prebuild_res").mkdir(mode=0o750)
+
+
+@sound()
+def all_of_mindspore(root: Path) -> None:
+    ranks(root, 2)
+    graphs(root, 2)
+    akg_kernel(root)
+    put(root / "rank_0/somas_meta/somas_1.json", {"somas": 1})
+    put(root / "rank_0/graph_cache/group_0.ckpt", b"checkpoint")
+
+
+@sound()
+def static_kernel_outputs(root: Path) -> None:
+    run = static_outputs(root)
+    put(run.parents[1] / "static_kernel_cache/CANN-9.0.0_Ascend910B1.json", {"Add": "x"})
+    put(run.parents[1] / "static_kernel_cache/CANN-9.0.0_Ascend910B1.lock", "")
+    put(run.parent / "static_kernel_Add_ab12_0_d0_compile_succ.log", "done\n")
+
+
+@sound()
+def custom_operators_in_the_cache(root: Path) -> None:
+    custom(kernel_cache(root).soc)
+
+
+@sound()
+def operator_package(root: Path) -> None:
+    place = root / "vendors/customize/op_impl/ai_core/tbe"
+    kernel = custom(place / "kernel/ascend910b/add_custom")
+    put(
+        place / "kernel/config/ascend910b/add_custom.json",
+        {
+            "binList": [
+                {"binInfo": {"jsonFilePath": f"ascend910b/add_custom/{kernel.metadata.name}"}}
+            ]
+        },
+    )
+    put(place / "config/ascend910b/aic-ascend910b-ops-info.json", {"AddCustom": {}})
+    put(place / "customize_impl/dynamic/add_custom.py", "def add_custom(): pass\n")
+
+
+@sound()
+def old_metadata(root: Path) -> None:
+    entry(kernel_cache(root).soc, f"te_Mul_{digest(b'1')}", coreType=None, magic=None)
+
+
+@sound()
+def foreign_files(root: Path) -> None:
+    cache = kernel_cache(root)
+    stem = cache.entries[1].metadata.stem
+    for name in ("README", "NOTES.md", f"{stem}.json~", f".{stem}.json.swp", ".gitignore"):
+        put(cache.soc / name, "kept by hand\n")
+    put(root / "notes/te_add.json", "not JSON")
+    put(root / "train.py", "import mindspore\n")
+
+
+@sound()
+def digest_in_capitals(root: Path) -> None:
+    edit(
+        kernel_cache(root).entries[1].metadata,
+        lambda fields: fields.update(sha256=fields["sha256"].upper()),
+    )
+
+
+@sound()
+def autofuse_results(root: Path) -> None:
+    cache, stem = kernel_cache(root), f"te_ascbackend_{'a' * 64}"
+    put(cache.soc / f"lib{stem}.so", elf_object(b"host"))
+    put(cache.soc / f"{stem}.json", {"binFileName": f"lib{stem}", "binFileSuffix": ".so"})
+
+
+@sound()
+def merged_cores(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    stem = f"te_matmul_{digest(b'mix')}"
+    entry(
+        soc,
+        stem,
+        coreType="MIX",
+        kernelName=stem,
+        kernelList=[{"kernelName": f"{stem}_mix_aic"}, {"kernelName": f"{stem}_mix_aiv"}],
+    )
+
+
+@sound()
+def a_link_to_what_is_read_anyway(root: Path) -> None:
+    kernel_cache(root / "2026-11")
+    (root / "latest").symlink_to("2026-11")
+
+
+@sound()
+def read_only_files(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel in kernels:
+            kernel.metadata.with_suffix(".info").chmod(0o400)
+
+
+@sound()
+def caches_of_two_versions(root: Path) -> None:
+    kernel_cache(root / "cann-8.1/cache", 4)
+    kernel_cache(root / "cann-8.2/cache", 2)
+
+
+@sound()
+def caches_of_two_jobs(root: Path) -> None:
+    ranks(root / "job1", 2)
+    for rank in range(2):
+        rank_kernel(root / f"job2/rank_{rank}/kernel_meta", "softmax", rank)
+
+
+@sound()
+def debug_outputs(root: Path) -> None:
+    meta = root / "kernel_meta"
+    kernel = entry(meta, f"te_add_{digest(b'd')}")
+    put(kernel.metadata.with_suffix(".cce"), "// code\n")
+    put(meta / f"{kernel.metadata.stem}_loc.json", {"loc": []})
+    put(meta / f"{kernel.metadata.stem}_compute.json", {"compute": []})
+
+
+@sound()
+def scratch_of_a_living_owner(root: Path) -> None:
+    scratch(root, os.getpid())
+
+
+@sound()
+def tuning_bank_beside_a_cache(root: Path) -> None:
+    kernel_cache(root / "cache")
+    put(root / "bank/Ascend910B1/add.json", {"Add": {"tile": 4}})
+
+
+@sound()
+def cache_renamed(root: Path) -> None:
+    kernel_cache(root / "x")
+    (root / "x/kernel_cache").rename(root / "evidence of July")
