@@ -39,6 +39,7 @@ def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytest
     )
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*stress: seed 3, 4 ranks x 8 operators, * 0 violations"])
+    result.stdout.fnmatch_lines(["*runs of the compiler: [1-9]*; operators delivered: [1-9]*"])
     history = read_history(pytester.path / "h.jsonl")
     assert history.steps >= 6
     assert violations(history) == []
