@@ -114,8 +114,8 @@ def markdown(
         "of how many runs found it; *not repeatable* marks what not every run found, and *not",
         "repeated* what fewer than three runs judged.",
         "The worst harm comes first. `fail` breaks a promise of a document, or does harm of one of",
-        "five kinds (wrong result, files outside touched, unusable, hang, crash); `warn` is what a",
-        "user would expect, but no document promises or a document only recommends.",
+        "six kinds (wrong result, files outside touched, unusable, hang, crash, stale kernel); `warn`",
+        "is what a user would expect, but no document promises or a document only recommends.",
     ]
     if setting:
         lines += ["", setting.strip()]
@@ -147,7 +147,7 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     rules = {rule["id"]: rule for rule in report["rules"]}
     for harm, group in itertools.groupby(found, key=lambda each: each.harm):
         alike = list(group)
-        name = text(f"harm_{harm or 'unknown'}", Language.ENGLISH)
+        name = text(f"harm_{harm or 'not-determined'}", Language.ENGLISH)
         yield ""
         yield f"### {name[0].upper()}{name[1:]}: {len(alike)} of its checks"
         for rule in dict.fromkeys(each.rule for each in alike):

@@ -73,7 +73,7 @@ def observed_harm(evidence: Evidence) -> Fact | None:
 def deciding(own: Iterable[Fact], seen: Iterable[Fact]) -> Fact | None:
     """The fact that decides the harm, of those a check found itself and those its runs show.
 
-    The worst harm that fails a run counts, whoever saw it. Of lesser harm the check's own facts
+    The worst harm that fails a run counts, from either of the two. Of lesser harm the check's facts
     tell what the promise is about; what runs show counts where they do not tell.
     """
     own, seen = list(own), list(seen)

@@ -120,6 +120,7 @@ def test_the_gate_counts_what_the_toolchain_starts(pytester: pytest.Pytester) ->
         "-k",
         "ranks_at_random or computes_the_operator or same_network or installed_twice "
         "or a_killed_install",
+        *("--pyargs", "pytest_ascendcache.conformance"),
     )
     assert result.ret == 0, result.stdout.str()
     starts: dict[str, Counter[str]] = {"gate": Counter(), "toolchain": Counter()}

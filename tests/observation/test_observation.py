@@ -333,7 +333,8 @@ def test_a_copy_leaves_alone_what_the_original_does(cache):
     for other in (cache.elsewhere(cache.sandbox / "copy"), cache.moved(cache.sandbox / "moved")):
         shutil.copytree(cache.root, other.root)
         other.mark()
-        marked = {stem for stem, each in other.entries().items() if find_canaries(each.object_bytes or b"")}
+        objects = {stem: each.object_bytes or b"" for stem, each in other.entries().items()}
+        marked = {stem for stem, each in objects.items() if find_canaries(each)}
         assert marked == {cache.entry(EXP).stem}
 
 
