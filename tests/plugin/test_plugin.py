@@ -68,7 +68,7 @@ def test_header_summary_and_reports_of_one_run(suite: pytest.Pytester) -> None:
         ]
     )
     report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
-    assert report["schema"] == 2
+    assert report["schema"] == 3
     assert report["toolchain"]["name"] == "reference"
     assert report["totals"]["checks"] == {
         "pass": 3,
@@ -97,9 +97,10 @@ def test_a_broken_rule_tells_its_story_and_how_to_repeat_it(suite: pytest.Pytest
     result.stdout.fnmatch_lines(
         [
             "*cause 1: cache-mode/default-is-disable*",
+            "what     without --op_compiler_cache_mode: an old kernel is served*",
             "promise  The default is disable: no option given*",
             "broken   fail; cache-mode/default-is-disable: 3 checks",
-            "harm     lost work: an old kernel is used; the next runs work",
+            "harm     stale kernel: an old kernel is used; the next runs work",
             "why      *reused, entry kept; expected: compiled, entry kept",
             "also     *compiled, entry stored; expected: compiled, entry absent",
             "check    test_default_*",
@@ -108,7 +109,8 @@ def test_a_broken_rule_tells_its_story_and_how_to_repeat_it(suite: pytest.Pytest
             "repeat   * --ascend-cache --ascend-defect=default-is-enable --pyargs *",
             "*= answer =*",
             "1 rule: 0 pass, 1 fail*",
-            " 1  fail  lost work  3 checks in cache-mode/default-is-disable",
+            " 1  fail  stale kernel  3 checks in cache-mode/default-is-disable",
+            "    without --op_compiler_cache_mode: an old kernel is served where a new one*",
             "Do not ship: 1 cause, 3 checks broken.",
         ]
     )
@@ -124,7 +126,7 @@ def test_the_same_story_in_chinese(suite: pytest.Pytester) -> None:
         [
             "ascendcache：reference with defect *，运行于 *",
             "为确认危害另外运行 * 次，用时 * 秒",
-            "危害     缓存失效，重复编译：使用了旧的 kernel；此后的运行正常",
+            "危害     使用了过期算子：使用了旧的 kernel；此后的运行正常",
             "实际     Add(*): 命中缓存，缓存未变",
             "不可发布：1 个原因，3 项检查未通过。",
             "判定对象：reference with defect *，内置参考实现，不代表 CANN",

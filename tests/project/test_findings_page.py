@@ -103,7 +103,7 @@ def test_the_worst_harm_comes_first(findings_page: ModuleType) -> None:
     places = [page.index(f"### {each}: 1 of") for each in headings]
     assert page.index("| a | table |") < places[0]
     assert places == sorted(places)
-    assert page.index("### Harm not rated: 1 of") > places[-1]
+    assert page.index("### Harm not determined: 1 of") > places[-1]
 
 
 def test_what_commands_have_in_common_is_said_once(findings_page: ModuleType) -> None:
