@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"{_PROGRAM}: {translated(str(error), language)}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # while caches were looked for
+        return 130
     results = [_audited(each, options.seconds, edition, language) for each in directories]
     _print(results, language)
     if options.json is not None:

@@ -206,6 +206,8 @@ class Summary:
         result = self.result
         judges = [each for each in result.units.values() if not isinstance(each, Scratch)]
         nothing_else = not any(isinstance(each, Scratch) for each in result.units.values())
+        if not judges and not nothing_else:
+            result.inapplicable[Check.NOT_EMPTY] = "there is build scratch in it and no cache"
         read_all = not (result.unlisted.count or result.changed.count or result.stopped)
         if sum(each.entries for each in judges) == 0 and nothing_else and read_all:
             detail = (

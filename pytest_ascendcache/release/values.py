@@ -1,24 +1,20 @@
 """Values that ATC's documents list for its options, so that a misspelt one is not taken for new.
 
-Source: document C (``--op_compiler_cache_mode``), document I (``--op_select_implmode``), and the
-option pages of ATC's documentation.
+Source: document I (``--op_select_implmode``), and the option pages of ATC's documentation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_ascendcache.contract.options import CacheMode, SelectMode
+from pytest_ascendcache.contract.options import SelectMode
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.words import nearest
 
-_SWITCH = ("0", "1")
 LISTED: Mapping[str, tuple[str, ...]] = {
-    atc.CACHE_MODE: tuple(each.value for each in CacheMode),
     atc.SELECT_MODE: tuple(each.value for each in SelectMode),
-    atc.DEBUG_LEVEL: ("0", "1", "2", "3", "4"),
 }
-"""Options whose documents are this project's own: another value is none."""
+"""Options whose other values are refused. Rules judge the cache mode and the debug level."""
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "precision_mode": (

@@ -28,6 +28,8 @@ from pytest_ascendcache.release import (
     read_release,
     story,
     unknown_nodes,
+    unknown_types,
+    unusable_caches,
     write_manifest,
 )
 from pytest_ascendcache.release.command import CommandError, parse_command
@@ -598,3 +600,17 @@ def test_the_manifest_file_is_for_people_too(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "k.json").read_text())
     assert content["toolchain"] == {"name": "atc", "version": "8.1"}
     assert content["kernels"] == {"Exp-1": {"operator": "Exp()", "sha256": "f" * 64, "size": 9}}
+
+
+def test_types_that_small_tables_do_not_have_are_told_apart_from_misspelt_ones() -> None:
+    text = "BatchMultiClassNonMaxSuppression=norm_class\nSqrtt=high_precision\nExp=high_precision\n"
+    assert unknown_types(text, TABLES) == ["BatchMultiClassNonMaxSuppression"]
+
+
+def test_a_shipped_cache_of_other_chips_only_serves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cache/kernel_cache/Ascend310P3").mkdir(parents=True)
+    release = _read(tmp_path, "soc = 'Ascend910B1'\ncaches = 'cache'")
+    (problem,) = unusable_caches(release)
+    assert "has kernels of Ascend310P3 only, and the release is for Ascend910B1" in problem.found
+    (tmp_path / "cache/kernel_cache/Ascend910B1").mkdir()
+    assert unusable_caches(release) == []

@@ -141,7 +141,8 @@ def _rank_caches(directory: Path, *ranks: int) -> None:
     directory.mkdir()
     (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
     for rank in ranks:
-        _run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
+        card = {"RANK_ID": str(rank), "DEVICE_ID": str(rank)}
+        _run([train.__name__], "square.json", work=directory, **card)
 
 
 def _manifest(path: Path, **changes: Any) -> None:
@@ -221,6 +222,7 @@ def release_with_debug_level(directory: Path) -> list[str]:
 
 @scene("release/debug-off", what="a debug configuration is still named")
 def release_with_debug_config(directory: Path) -> list[str]:
+    (directory / "debug.cfg").write_text("op_debug_config = dump_cce\n", encoding="utf-8")
     return judge(_release(directory, {"op_debug_level": 0, "op_debug_config": "debug.cfg"}))
 
 
