@@ -27,13 +27,14 @@ class Stage:
     """What a page is pasted into.
 
     ``inputs`` are files and directories of this repository, by their places in the empty directory;
-    with ``checkout`` it is a copy of the repository. ``elsewhere`` names commands, by their
+    with ``checkout`` it is a copy of the repository, without the package unless with ``sources``. ``elsewhere`` names commands, by their
     beginnings, that are not run here, each with the reason. ``fails`` are commands that end with
     another exit status than 0. ``extras`` of the wheel are what the page installs.
     """
 
     inputs: tuple[tuple[str, str], ...] = ()
     checkout: bool = False
+    sources: bool = False
     elsewhere: tuple[tuple[str, str], ...] = ()
     fails: tuple[tuple[str, int], ...] = ()
     extras: tuple[str, ...] = ()
@@ -58,10 +59,10 @@ _REPORTS = (
 )
 NETWORK_FILE = ("docs/example/models/regression.json", "regression.json")
 STAGES = {
-    "README.md": Stage(checkout=True, elsewhere=(*_CI, *_AUDIT, *_GATE), nightly=True),
-    "README.zh.md": Stage(checkout=True, elsewhere=_CI),
-    "docs/adding-a-rule.md": Stage(checkout=True, elsewhere=(("ci/", JOB),)),
-    "docs/atc.md": Stage(elsewhere=_ATC),
+    "README.md": Stage(checkout=True, elsewhere=(*_CI, _AUDIT[0], *_GATE), nightly=True),
+    "README.zh.md": Stage(checkout=True, elsewhere=_CI[:2]),
+    "docs/adding-a-rule.md": Stage(checkout=True, sources=True, elsewhere=(("ci/", JOB),)),
+    "docs/atc.md": Stage(elsewhere=(*_ATC, ("python -m pip", NETWORK))),
     "docs/audit.md": Stage(elsewhere=_AUDIT),
     "docs/cann-source.md": Stage(
         elsewhere=(
@@ -84,8 +85,17 @@ STAGES = {
     ),
     "docs/reports.md": Stage(elsewhere=_REPORTS, nightly=True),
     "docs/shared-storage.md": Stage(elsewhere=_NODES),
-    "docs/static-kernel-client.md": Stage(checkout=True),
-    "docs/static-kernel.md": Stage(checkout=True),
+    "docs/static-kernel-client.md": Stage(
+        checkout=True,
+        elsewhere=(("LOCAL_WORLD_SIZE=3 ...", OWN), ("pytest --ascend-cache", CANN)),
+    ),
+    "docs/static-kernel.md": Stage(
+        checkout=True,
+        elsewhere=(
+            ("ascendcache-op-compiler -p dump -v Ascend910B1\n", OWN),
+            ("./other.run", OWN),
+        ),
+    ),
     "docs/with-torchair.md": Stage(
         elsewhere=(
             *(("ls /usr/local", CANN), ("export ASCEND", CANN), ("ln -s", TORCHAIR)),
@@ -97,7 +107,7 @@ STAGES = {
     "docs/zh/guide.md": Stage(checkout=True),
     "docs/zh/mindspore.md": Stage(elsewhere=_MINDSPORE),
     "docs/zh/release-gate.md": Stage(elsewhere=_GATE),
-    "docs/zh/reports.md": Stage(elsewhere=_REPORTS, nightly=True),
+    "docs/zh/reports.md": Stage(elsewhere=_REPORTS[1:], nightly=True),
     "docs/zh/shared-storage.md": Stage(elsewhere=_NODES),
 }
 PAGES = [
@@ -170,7 +180,9 @@ def _prepare(stage: Stage, place: Path) -> None:
         listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         for name in filter(None, listed.stdout.split("\0")):
             # The package itself comes from the wheel.
-            if not name.startswith("pytest_ascendcache/") and (ROOT / name).is_file():
+            if (stage.sources or not name.startswith("pytest_ascendcache/")) and (
+                ROOT / name
+            ).is_file():
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, place / name)
     for source, name in stage.inputs:
