@@ -88,7 +88,7 @@ def _commands(lines: Sequence[str]) -> Iterator[Command]:
             command, printed = line[2:], []
         elif goes_on:
             command += f"\n{line.removeprefix('> ')}"
-        elif command:
+        elif command and line != "$":  # a prompt that nothing follows
             printed.append(line)
     if command:
         yield Command(command, tuple(printed))
