@@ -13,7 +13,7 @@ import pytest
 def end_as_interrupted(config: pytest.Config) -> None:
     """Turn SIGTERM into a keyboard interrupt of this process, until ``config`` is unconfigured.
 
-    Processes that are forked meanwhile die of it as before. A handler that another plugin set stays.
+    Processes that are forked meanwhile die of it as before. Another plugin's handler stays.
     """
     is_worker = hasattr(config, "workerinput")
     if is_worker or threading.current_thread() is not threading.main_thread():

@@ -68,10 +68,11 @@ class Journal:
     def _read(self, path: Path, identity: Mapping[str, Any]) -> dict[str, VerdictRecord]:
         content = read_input(path)
         whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.ftruncate(self._file, len(whole))
         lines = whole.splitlines()
         if not lines:
+            if content and not content.startswith(b'{"format": '):
+                _document(path, 1, b"")  # a file of the user's: it must not be cut off
+            os.ftruncate(self._file, 0)
             self._write(identity)
             return {}
         first = _document(path, 1, lines[0])
@@ -87,6 +88,8 @@ class Journal:
             decided.pop(record.check, None)
             if record.verdict is not Verdict.UNDECIDED:
                 decided[record.check] = record
+        if len(whole) < len(content):
+            os.ftruncate(self._file, len(whole))
         return decided
 
     def _write(self, document: Mapping[str, Any]) -> None:

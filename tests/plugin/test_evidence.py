@@ -64,7 +64,7 @@ def test_only_the_last_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "option",
-    ["--ascend-report", "--ascend-html", "--ascend-badge", "--ascend-resume"],
+    ["--ascend-report", "--ascend-html", "--ascend-badge"],
 )
 def test_a_file_of_somebody_else_is_not_replaced(suite: pytest.Pytester, option: str) -> None:
     for content in ("print('mine')\n", '{"mine": 1}\n', "no line end"):
@@ -76,6 +76,15 @@ def test_a_file_of_somebody_else_is_not_replaced(suite: pytest.Pytester, option:
     (suite.path / "mine").write_text("")
     for _ in range(2):  # the second run replaces what the first has written
         assert suite.runpytest_subprocess(RULE, f"{option}=mine").ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("content", ["print('mine')\n", "no line end"])
+def test_a_file_that_is_no_journal_keeps_every_byte(suite: pytest.Pytester, content: str) -> None:
+    (suite.path / "mine").write_text(content)
+    result = suite.runpytest_subprocess(RULE, "--ascend-resume=mine")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --ascend-resume: *line 1 is not a verdict*"])
+    assert (suite.path / "mine").read_text() == content
 
 
 def test_an_edited_verdict_is_not_adopted(suite: pytest.Pytester) -> None:

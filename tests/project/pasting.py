@@ -45,7 +45,13 @@ class Pasted:
     def missing(self) -> list[str]:
         """The printed lines whose like the output lacks, in their order. Numbers may differ."""
         lines = iter([_shape(each) for each in self.output.splitlines()])
-        return [each for each in self.command.printed if not _is_among(each, lines)]
+        words = {_shape(each) for each in self.output.split()}
+        return [
+            each
+            for each in self.command.printed
+            if not (_has_columns(each) and {_shape(part) for part in each.split()} <= words)
+            and not _is_among(each, lines)
+        ]
 
 
 @dataclass
@@ -82,7 +88,7 @@ def _commands(lines: Sequence[str]) -> Iterator[Command]:
             command, printed = line[2:], []
         elif goes_on:
             command += f"\n{line.removeprefix('> ')}"
-        elif command:
+        elif command and line != "$":  # a prompt that nothing follows
             printed.append(line)
     if command:
         yield Command(command, tuple(printed))
@@ -119,6 +125,11 @@ def paste(
         Pasted(command, int(code), output)
         for command, (output, code) in zip(commands, endings, strict=True)
     ]
+
+
+def _has_columns(printed: str) -> bool:
+    """Whether a page prints several names in a line, as ls does on a terminal."""
+    return "  " in printed.strip()
 
 
 def _shape(line: str) -> str:

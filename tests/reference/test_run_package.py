@@ -736,12 +736,28 @@ def test_a_package_stays_as_long_as_a_living_process_holds_it(packages, opp, kil
     assert contents(opp) == before
 
 
+def test_the_last_command_of_a_shell_does_not_wait_for_itself(packages, opp):
+    """bash turns itself into its last command, which has the number of the shell then."""
+    before = contents(opp)
+    package = packages["pk"]
+    environment = {key: each for key, each in os.environ.items() if key != VARIABLE}
+    ended = subprocess.run(
+        ["bash", "-c", f"{package} && {package} --uninstall"],
+        env={**environment, "ASCEND_OPP_PATH": str(opp)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "is uninstalled" in ended.stdout
+    assert contents(opp) == before
+
+
 def test_force_and_a_person_need_not_wait_for_holders(packages, opp):
     before = contents(opp)
     process = holding(packages["pk"], opp)
     words = [opp / AI_CORE / "pk/uninstall.sh"]
     ended = run(words, opp)
-    assert ended.returncode == 0
+    assert ended.returncode == 1
     assert f"process {process.pid} holds it; see --force" in ended.stdout
     assert run([*words, "--force"], opp).returncode == 0
     assert contents(opp) == before

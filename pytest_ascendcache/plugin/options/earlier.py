@@ -31,7 +31,6 @@ _EARLIER: dict[str, Callable[[bytes], bool]] = {
     "--ascend-report": _json(b'"schema":', b'"plugin":'),
     "--ascend-html": lambda head: PAGE_MARK in head,
     "--ascend-badge": _json(b'"schemaVersion":', b'"ascend cache"'),
-    "--ascend-resume": _lines(b'"format":', b'"plugin":'),
     "--ascend-stress-history": _lines(b'"line":', b'"header"'),
     "--ascend-manifest-update": _json(b'"schema":'),
 }

@@ -40,8 +40,6 @@ def check_places(
             check_output(path)
         except OSError as error:
             raise pytest.UsageError(f"{shown}: {error.strerror}.") from None
-        if not hasattr(config, "workerinput"):
-            check_earlier(shown, path)
     for shown, path in values.files(Access.CONTINUES):
         if is_stream(path):
             raise pytest.UsageError(
@@ -60,6 +58,8 @@ def check_places(
             raise pytest.UsageError(
                 f"{seen[real]} would replace the file that {shown} reads; name another."
             )
+    for shown, path in ours if not hasattr(config, "workerinput") else ():
+        check_earlier(shown, path)
     for shown, path in [*written, *_directories(config)]:
         for directory in audited:
             _keep_out(shown, path, directory)

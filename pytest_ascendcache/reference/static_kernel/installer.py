@@ -23,7 +23,7 @@ from pytest_ascendcache.reference.static_kernel.archive import (
     PackageError,
 )
 from pytest_ascendcache.reference.static_kernel.index_file import RegistryError
-from pytest_ascendcache.reference.static_kernel.leases import caller
+from pytest_ascendcache.reference.static_kernel.leases import LEASES, caller, holding
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, RegistryPolicy
 
 EXIT_SUCCESS, EXIT_FAILED, EXIT_DAMAGED = 0, 1, 2
@@ -106,13 +106,15 @@ class _Run:
             names = self._registry.uninstall_all(self._fs, opp)
             self._say(f"[{', '.join(names)}] are uninstalled in [{opp}].")
             return EXIT_SUCCESS
-        holder, force = caller(self._environ), self._options.force
-        done, holders = self._registry.uninstall(self._fs, opp, name, holder, force)
+        leases = opp / AI_CORE / name / LEASES
+        holder = holding(leases, self._environ)
+        gives_up = holder is not None and (leases / holder.name).exists()
+        done, holders = self._registry.uninstall(self._fs, opp, name, holder, self._options.force)
         if holders:
             living = ", ".join(str(each.pid) for each in sorted(holders, key=lambda each: each.pid))
             self._say(f"[{name}] stays in [{opp}]: process {living} holds it; see --force.")
-        else:
-            self._say(f"[{name}] {'is uninstalled' if done else 'was not installed'} in [{opp}].")
+            return EXIT_SUCCESS if gives_up else EXIT_FAILED
+        self._say(f"[{name}] {'is uninstalled' if done else 'was not installed'} in [{opp}].")
         return EXIT_SUCCESS
 
     def _opp(self) -> Path:

@@ -83,6 +83,15 @@ def caller(environ: Mapping[str, str]) -> Holder | None:
     return Holder.of(pid)
 
 
+def holding(leases: Path, environ: Mapping[str, str]) -> Holder | None:
+    """The process whose lease an uninstall gives up: this one, if it has a lease, else the caller.
+
+    A shell may turn itself into its last command, which then has the number of the shell.
+    """
+    own = Holder.of(os.getpid())
+    return own if own is not None and (leases / own.name).exists() else caller(environ)
+
+
 def _here() -> tuple[str, str, int]:
     host = hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:8]
     try:
