@@ -26,6 +26,7 @@ from pytest_ascendcache.plugin.options.stress import StressSettings, draw_seed, 
 from pytest_ascendcache.plugin.options.table import (
     CANN_CACHE,
     MATRICES,
+    MINDSPORE_ASCEND,
     MINDSPORE_TOOLCHAINS,
     OPTIONS,
     SUITES,
@@ -238,7 +239,9 @@ def _folders(
     """The folders of the suite that the options ask for."""
     folders: list[str] = []
     is_mindspore = toolchain in MINDSPORE_TOOLCHAINS
-    if suite and is_mindspore:
+    if suite and toolchain == MINDSPORE_ASCEND:
+        folders += ["incremental", "mindspore_ascend", "robustness"]
+    elif suite and is_mindspore:
         cache = toolchain.removeprefix("mindspore-").replace("-", "_")
         folders += ["mindspore/common", f"mindspore/{cache}"]
     elif suite:
