@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace
+from pytest_ascendcache.faults import FaultRoute, Strace
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Command, Launcher, ToolchainError
 from pytest_ascendcache.toolchains.atc import with_strace
@@ -49,6 +49,34 @@ class Happened:
     identity: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Something that a kernel is compiled for or by besides its operator. With the variable
+    ``name`` set to ``value``, the identity of a kernel has ``told`` as its ``field``."""
+
+    field: str
+    name: str
+    value: str
+    told: object
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that makes the change."""
+        return {self.name: self.value}
+
+
+SETTINGS = {
+    "chip": Setting("chip", "ASCENDCACHE_STANDIN_CHIP", "Ascend910B", "Ascend910B"),
+    "compiler": Setting("compiler", "ASCENDCACHE_STANDIN_COMPILER", "2", "2"),
+    "model-bank": Setting("banks", "MDL_BANK_PATH", "/usr", ["/usr", ""]),
+    "operator-bank": Setting("banks", "OP_BANK_PATH", "/usr", ["", "/usr"]),
+    "level-1": Setting("level", "MS_COMPILER_OP_LEVEL", "1", "1"),
+    "level-2": Setting("level", "MS_COMPILER_OP_LEVEL", "2", "2"),
+}
+"""Changes of what kernels depend on; the first two are told by stand-ins, the others by MindSpore's
+own variables."""
+
+
 class MindSporeAscendToolchain(BaseToolchain):
     """A release of MindSpore for Ascend. Every start is a process; most are forked from one that
     has imported MindSpore, unless ``start`` is "process"."""
@@ -75,30 +103,41 @@ class MindSporeAscendToolchain(BaseToolchain):
             environment[forkserver.GIVEN] = ",".join(environment)
             server = (str(python), str(Path(forkserver.__file__)))
             self._forks = ForkLauncher(server, {"python": (str(python),)}, environment)
-        route = Strace(self.launcher.argv, SINGLE_CALLS, most_states=_STATES)
+        route = Strace(self.launcher.argv, most_states=_STATES)
         self._route = route if has_strace else None
-        offered = {Capability.INCREMENTAL_BUILD}
+        offered = {Capability.INCREMENTAL_BUILD, Capability.VERSION_STAMP}
         if has_strace:
             offered.add(Capability.FAULT_POINTS)
-        if other is not None:
-            offered.add(Capability.VERSION_STAMP)
+        self.ranks_apart = "its ranks do not meet, because there is no stand-in for HCCL"
         self.capabilities = frozenset(() if self.unusable else offered)
 
     @property
     def details(self) -> Mapping[str, str]:
-        return {} if self._other is None else {"other_release": self.other_release.version}
+        other = self.other_release
+        return {} if other is None else {"other_release": other.version}
 
     @property
-    def other_release(self) -> MindSporeAscendToolchain:
-        """The other release, for caches that one of them writes and the other finds. Raises
-        ``ToolchainError`` if none was named."""
-        if self._other is None:
-            raise ToolchainError(f"{self.name}: {Capability.VERSION_STAMP.lacking}.")
-        if self._others is None:
+    def other_release(self) -> MindSporeAscendToolchain | None:
+        """The other release, for caches that one of them writes and the other finds. None if none
+        was named."""
+        if self._other is not None and self._others is None:
             self._others = MindSporeAscendToolchain(
                 self._other, self.deadline, "process", shelf=self._shelf
             )
         return self._others
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """What kernels depend on besides their operator, each with a change of it."""
+        return SETTINGS
+
+    def compiled(self, request: TrainRequest) -> list[Happened]:
+        """The kernels that the stand-in compiler made in a run. Prebuilds are not among them."""
+        return [each for each in happened(request) if each.event == "compile"]
+
+    def ran(self, request: TrainRequest) -> list[Happened]:
+        """The kernels whose bytes were executed in a run."""
+        return [each for each in happened(request) if each.event == "run"]
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
         if self.unusable:
@@ -119,17 +158,22 @@ class MindSporeAscendToolchain(BaseToolchain):
         )
         argv = launcher.argv(program, arguments)
         return RankProcess(
-            request, argv, running, self.deadline, lambda _: len(compiled(request)), _SLEEPS
+            request, argv, running, self.deadline, lambda _: len(self.compiled(request)), _SLEEPS
         )
 
     def environment(self, request: TrainRequest) -> dict[str, str]:
         """The complete environment of a process."""
+        # The suite says "without a cache path" with an empty one. MindSpore takes an empty one for
+        # the root of the file system.
+        given = dict(request.environment)
+        if not given.get("MS_COMPILER_CACHE_PATH"):
+            given.pop("MS_COMPILER_CACHE_PATH", None)
         return {
             **self._cleaned,
             "TMPDIR": str(request.directory / "tmp"),
             _LOG: str(request.directory / LOG),
             **({_SHELF: str(self._shelf)} if self._shelf is not None else {}),
-            **request.environment,
+            **given,
         }
 
     @property
@@ -164,16 +208,6 @@ def happened(request: TrainRequest) -> list[Happened]:
         Happened(each["event"], each.get("kernel", ""), each.get("identity") or {})
         for each in fields
     ]
-
-
-def compiled(request: TrainRequest) -> list[Happened]:
-    """The kernels that the stand-in compiler made in a run. Prebuilds are not among them."""
-    return [each for each in happened(request) if each.event == "compile"]
-
-
-def ran(request: TrainRequest) -> list[Happened]:
-    """The kernels whose bytes were executed in a run."""
-    return [each for each in happened(request) if each.event == "run"]
 
 
 def _found(python: Path) -> tuple[str, str]:

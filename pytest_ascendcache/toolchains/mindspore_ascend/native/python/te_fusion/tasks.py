@@ -85,7 +85,7 @@ def _compile(graph, task, name, steps, arguments, results, options):
     hold("compile")
     data = _built(text)
     place = os.path.join(directory, name + ".o")
-    with open(place, "wb", buffering=0) as file:
+    with _new(place) as file:
         file.write(data[: len(data) // 2])
         hold("half-o")
         file.write(data[len(data) // 2 :])
@@ -102,12 +102,23 @@ def _compile(graph, task, name, steps, arguments, results, options):
     }
     text = json.dumps(described, indent=4, sort_keys=True).encode()
     place = os.path.join(directory, name + ".json")
-    with open(place, "wb", buffering=0) as file:
+    with _new(place) as file:
         file.write(text[: len(text) // 2])
         hold("half-json")
         file.write(text[len(text) // 2 :])
     hold("after-json")
     return finish(graph, task, place)
+
+
+def _new(place):
+    """A new private file. What lies there is removed first, so that a link is not followed: neither
+    says anything about MindSpore."""
+    if os.path.isdir(place) and not os.path.islink(place):
+        os.rmdir(place)
+    elif os.path.lexists(place):
+        os.unlink(place)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    return open(os.open(place, flags, 0o600), "wb", buffering=0)
 
 
 def hold(point):
