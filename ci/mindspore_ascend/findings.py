@@ -1,0 +1,283 @@
+"""Runs the plain scripts about document M with releases of MindSpore, and writes the page of them.
+
+Run by ``ci/verify-mindspore-ascend RELEASE... --findings``. Each script runs three times in empty
+directories if the first run shows a breach, else once. What it prints decides whether the sentence is kept or broken; if that differs between
+the three, the page says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warm import WarmPython
+
+from pytest_ascendcache.contract.toml import tomllib
+
+HERE = Path(__file__).parent
+PAGES = {"en": "docs/findings/mindspore-ascend.md", "zh": "docs/zh/findings/mindspore-ascend.md"}
+TIMES = 3
+LINES = 15
+PATIENCE = 240.0
+"""Seconds for one script."""
+
+HARMS = {
+    "wrong result": "结果错误",
+    "files outside touched": "触及目录之外的文件",
+    "unusable from now on": "此后不可用",
+    "crash": "崩溃",
+    "stale kernel": "执行过期的 kernel",
+    "lost work": "重复工作",
+    "misplaced files": "文件位置错误",
+    "misleading words": "误导性信息",
+}
+"""What a broken sentence does, in English and Chinese, the worst first."""
+
+KEPT, BROKEN, UNCLEAR, ABSENT = "kept", "broken", "unclear", "-"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence and the script that tries it. The output matches ``kept`` or ``broken``."""
+
+    title: str
+    title_zh: str
+    sentence: str
+    script: str
+    kept: str
+    harm: str
+    broken: str = "(?!)"
+    note: str = ""
+    note_zh: str = ""
+    needs: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.script.strip().splitlines()) > LINES:
+            raise ValueError(f"{self.title}: the script has more than {LINES} lines")
+        if self.harm not in HARMS:
+            raise ValueError(f"{self.title}: {self.harm} is no harm")
+
+    def judged(self, output: str) -> str:
+        """What an output says about the sentence."""
+        if re.search(self.broken, output):
+            return BROKEN
+        return KEPT if re.search(self.kept, output) else UNCLEAR
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the runs of one script with one release said, and the last output."""
+
+    verdicts: tuple[str, ...]
+    output: str
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of all runs; ``unclear`` if they differ."""
+        return self.verdicts[0] if len(set(self.verdicts)) == 1 else UNCLEAR
+
+
+def load(path: Path = HERE / "findings.toml") -> list[Finding]:
+    """The findings in the order of the document."""
+    return [Finding(**each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]]
+
+
+def run(finding: Finding, python: Path, other: Path | None) -> str:
+    """Run a script in an empty directory; returns what it prints."""
+    with tempfile.TemporaryDirectory(prefix="ascendcache-finding-") as name:
+        story = HERE / "story.sh"
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(_DROPPED)},
+            "PYTHON": str(python),
+            "OTHER": str(other or ""),
+            "STORY": str(story),
+        }
+        process = subprocess.Popen(
+            ["bash", "-c", f". {story}\n{finding.script}"],
+            cwd=name,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            output += f"\nkilled after {PATIENCE:g} s\n"
+        return output.replace(name, "$PWD")
+
+
+_DROPPED = ("MS_", "RANK_", "DEVICE_", "HCCL_", "ASCENDCACHE_", "GLOG_", "PYTHON", "LD_LIBRARY")
+
+
+def tried(finding: Finding, python: Path, warm: Path, other: Path | None) -> Tried:
+    """Run a script once, and :data:`TIMES` times if its sentence is not kept.
+
+    ``warm`` takes the place of ``python`` in scripts that neither kill nor change the view of files.
+    """
+    if finding.needs == "other" and other is None:
+        return Tried((ABSENT,), "")
+    program = python if re.search(r"hold|unshare", finding.script) else warm
+    outputs = [run(finding, program, other)]
+    if finding.judged(outputs[0]) != KEPT:
+        outputs += [run(finding, program, other) for _ in range(TIMES - 1)]
+    return Tried(tuple(map(finding.judged, outputs)), outputs[-1])
+
+
+WORDS = {
+    "en": {
+        "head": """\
+# Document M on MindSpore's own code: the Ascend kernel cache of {count} releases
+
+Written by `ci/verify-mindspore-ascend {releases} --findings`, which ran every script below with
+every release, and {times} times where its sentence is broken; do not edit. {machine}
+
+What ran is the code of the published `mindspore-ascend` wheels, unmodified. CANN, its compiler and the
+device are stood in for: kernels are shared objects that compute on this CPU, and each tells what it was
+built for and by. [mindspore.md](../mindspore.md#the-ascend-kernel-cache) says what the stand-ins answer
+themselves; nothing of that is a finding. `[V]` marks what document M does not say, and no user could
+accept the opposite of.
+
+To repeat a finding, set a release up, and paste `story.sh` (in `ci/mindspore_ascend/`), then the script,
+into bash in an empty directory:
+
+```console
+ci/verify-mindspore-ascend 1.6.2 -k second_run    # once; also judges one check
+export PYTHON=$PWD/build/mindspore-ascend/1.6.2/python STORY=$PWD/ci/mindspore_ascend/story.sh
+mkdir story && cd story && . "$STORY"
+```
+""",
+        "columns": "| sentence | harm if broken | {releases} |",
+        "kept": "kept",
+        "broken": "**broken**",
+        "unclear": "unclear",
+        "-": "-",
+        "sentence": "Sentence of document M: {}",
+        "beside": "Beside the document [V].",
+        "prints": "With {release} it prints",
+        "shared": "What the scripts share:",
+    },
+    "zh": {
+        "head": """\
+# 增量编译文档对照 MindSpore 自身代码：{count} 个版本的昇腾算子缓存
+
+由 `ci/verify-mindspore-ascend {releases} --findings` 生成，每个脚本在每个版本上执行一次，不符合时执行 {times} 次；请勿手工修改。{machine}
+
+执行的是已发布的 `mindspore-ascend` wheel 的原始代码，未作修改。CANN、算子编译器和 NPU 由替身代替：kernel 是在本机 CPU
+上计算的共享库，每个 kernel 都记录它的目标芯片和编译者。替身自己回答的内容见
+[mindspore.md](../mindspore.md)，不作为发现。`[V]` 表示文档未说明、但用户不会接受相反行为的内容。
+
+复现方法：准备一个版本，在空目录的 bash 中先执行 `story.sh`（位于 `ci/mindspore_ascend/`），再执行脚本：
+
+```console
+ci/verify-mindspore-ascend 1.6.2 -k second_run
+export PYTHON=$PWD/build/mindspore-ascend/1.6.2/python STORY=$PWD/ci/mindspore_ascend/story.sh
+mkdir story && cd story && . "$STORY"
+```
+""",
+        "columns": "| 内容 | 违反时的危害 | {releases} |",
+        "kept": "符合",
+        "broken": "**不符合**",
+        "unclear": "不确定",
+        "-": "-",
+        "sentence": "文档原文：{}",
+        "beside": "文档未说明 [V]。",
+        "prints": "{release} 输出",
+        "shared": "各脚本共用的部分：",
+    },
+}
+
+
+def page(
+    language: str,
+    findings: Sequence[Finding],
+    results: Mapping[tuple[str, str], Tried],
+    releases: Sequence[str],
+) -> str:
+    """The page in one language; ``results`` are by title and release."""
+    words = WORDS[language]
+    system = platform.release().split("-")[0]
+    machine = f"Linux {system}, {platform.machine()}."
+    head = words["head"].format(
+        count=len(releases), releases=" ".join(releases), times=TIMES, machine=machine
+    )
+    rows = [words["columns"].format(releases=" | ".join(releases)), "|---" * (2 + len(releases)) + "|"]
+    for number, each in enumerate(findings, 1):
+        cells = [words[results[each.title, release].verdict] for release in releases]
+        rows.append(f"| {number}. {_title(each, language)} | {_harm(each, language)} | "
+                    f"{' | '.join(cells)} |")  # fmt: skip
+    story = (HERE / "story.sh").read_text(encoding="utf-8").strip()
+    parts = [head, "\n".join(rows), "", f"{words['shared']}\n\n```bash\n{story}\n```"]
+    for number, each in enumerate(findings, 1):
+        shown = next(
+            (one for one in releases if results[each.title, one].verdict == BROKEN),
+            next(one for one in releases if results[each.title, one].verdict != ABSENT)
+            if any(results[each.title, one].verdict != ABSENT for one in releases)
+            else releases[0],
+        )
+        source = (
+            words["beside"] if each.sentence == "[V]" else words["sentence"].format(each.sentence)
+        )
+        note = each.note if language == "en" else each.note_zh
+        output = results[each.title, shown].output.strip() or "-"
+        parts.append(
+            f"\n## {number}. {_title(each, language)}\n\n{' '.join(filter(None, (source, note)))}\n\n"
+            f"```bash\n{each.script.strip()}\n```\n\n{words['prints'].format(release=shown)}\n\n"
+            f"```text\n{output}\n```"
+        )
+    return "\n".join(parts) + "\n"
+
+
+def _title(finding: Finding, language: str) -> str:
+    return finding.title if language == "en" else finding.title_zh
+
+
+def _harm(finding: Finding, language: str) -> str:
+    return finding.harm if language == "en" else HARMS[finding.harm]
+
+
+def main() -> int:
+    """Entry point. Returns 1 if a script said neither that its sentence is kept nor broken."""
+    parser = argparse.ArgumentParser(description="Writes the findings page about document M.")
+    parser.add_argument("shelf", type=Path)
+    parser.add_argument("releases", nargs="+")
+    given = parser.parse_args()
+    if shutil.which("setsid") is None:
+        print("ci/verify-mindspore-ascend: setsid is not on PATH; install util-linux.", file=sys.stderr)
+        return 2
+    findings = load()
+    results: dict[tuple[str, str], Tried] = {}
+    for place, release in enumerate(given.releases):
+        python = given.shelf / release / "python"
+        other = given.shelf / given.releases[place - 1] / "python" if place else None
+        with WarmPython(python) as warm:
+            for number, each in enumerate(findings, 1):
+                result = tried(each, python, warm.command, other)
+                results[each.title, release] = result
+                print(f"{release} {number}/{len(findings)} {result.verdict}: {each.title}", flush=True)
+                if result.verdict == UNCLEAR:
+                    print(f"  {result.verdicts}; it printed:\n{result.output}", flush=True)
+    for language, name in PAGES.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page(language, findings, results, given.releases), encoding="utf-8")
+        print(f"written: {path}")
+    return int(any(each.verdict == UNCLEAR for each in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
