@@ -8,6 +8,8 @@ the three, the page says so.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import platform
 import re
@@ -19,6 +21,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warm import WarmPython
 
@@ -80,6 +83,7 @@ class Tried:
 
     verdicts: tuple[str, ...]
     output: str
+    outputs: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -121,6 +125,37 @@ def run(finding: Finding, python: Path, other: Path | None) -> str:
         return output.replace(name, "$PWD")
 
 
+class Kept:
+    """Results of earlier runs, so that an interrupted run continues. A result counts for its script
+    and the shared one alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._results: dict[str, list[Any]] = {}
+        if path.exists():
+            self._results = json.loads(path.read_text(encoding="utf-8"))
+
+    def read(self, finding: Finding, other: Path | None) -> Tried | None:
+        """The kept result, judged anew; None if there is none."""
+        kept = self._results.get(self._key(finding, other))
+        if kept is None:
+            return None
+        verdicts = tuple(map(finding.judged, kept))
+        return Tried(verdicts, kept[-1]) if kept else Tried((ABSENT,), "")
+
+    def write(self, finding: Finding, other: Path | None, result: Tried) -> None:
+        """Keep the outputs of a result."""
+        self._results[self._key(finding, other)] = list(result.outputs)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(self._results), encoding="utf-8")
+
+    @staticmethod
+    def _key(finding: Finding, other: Path | None) -> str:
+        story = (HERE / "story.sh").read_text(encoding="utf-8")
+        parts = [story, finding.script, str(other) if finding.needs else ""]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
 _DROPPED = ("MS_", "RANK_", "DEVICE_", "HCCL_", "ASCENDCACHE_", "GLOG_", "PYTHON", "LD_LIBRARY")
 
 
@@ -135,7 +170,7 @@ def tried(finding: Finding, python: Path, warm: Path, other: Path | None) -> Tri
     outputs = [run(finding, program, other)]
     if finding.judged(outputs[0]) != KEPT:
         outputs += [run(finding, program, other) for _ in range(TIMES - 1)]
-    return Tried(tuple(map(finding.judged, outputs)), outputs[-1])
+    return Tried(tuple(map(finding.judged, outputs)), outputs[-1], tuple(outputs))
 
 
 WORDS = {
@@ -264,9 +299,13 @@ def main() -> int:
     for place, release in enumerate(given.releases):
         python = given.shelf / release / "python"
         other = given.shelf / given.releases[place - 1] / "python" if place else None
+        kept = Kept(given.shelf / "reports" / f"findings-{release}.json")
         with WarmPython(python) as warm:
             for number, each in enumerate(findings, 1):
-                result = tried(each, python, warm.command, other)
+                result = kept.read(each, other)
+                if result is None:
+                    result = tried(each, python, warm.command, other)
+                    kept.write(each, other, result)
                 results[each.title, release] = result
                 print(f"{release} {number}/{len(findings)} {result.verdict}: {each.title}", flush=True)
                 if result.verdict == UNCLEAR:

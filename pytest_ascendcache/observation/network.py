@@ -386,6 +386,8 @@ class NetworkWitness:
                 return Sighting(Harm.HANG, f"a later run {run.result.ending}")
             if run.result.outputs is not None and run.wrong:
                 return Sighting(Harm.WRONG_RESULT, f"a later run has wrong outputs: {run.wrong}")
+            if run.succeeded and misfits(last.network):
+                return None  # its kernels cannot be marked, so no run shows which were reused
             if run.succeeded and run.was_marked and not run.compiled:
                 break
             if run.succeeded:
