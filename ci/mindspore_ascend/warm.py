@@ -1,4 +1,4 @@
-"""A command that runs scripts like a release's Python, but by fork from one that imported MindSpore.
+"""A command that runs scripts like a release's Python, by fork from one that imported MindSpore.
 
 It takes a tenth of the time. The command sends its output's descriptors over a socket.
 """
@@ -38,7 +38,9 @@ class WarmPython:
 
     def __init__(self, python: Path) -> None:
         dropped = ("PYTHON", "MS_", "LD_LIBRARY")
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith(dropped)
+        }
         environment[forkserver.GIVEN] = ",".join(environment)
         server = (str(python), str(Path(forkserver.__file__)))
         self._forks = ForkLauncher(server, {"python": (str(python),)}, environment)

@@ -1,7 +1,7 @@
 """What decides whether ``kernel_meta`` is used, and what then runs.
 
-Each kernel tells what it was built for and by, and the stand-in runtime records every kernel that it
-executes. Source: facts ``mindspore-ascend`` sections A, C and E.
+Each kernel tells what it was built for and by, and the stand-in runtime records every kernel that
+it executes. Source: facts ``mindspore-ascend`` sections A, C and E.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def test_no_kernel_of_another_release_runs(network: NetworkUnderTest) -> None:
     judged = network.toolchain
     other = cast(Any, judged).other_release
     if other is None:
-        pytest.skip(f"{judged.name}: no other release is at hand; --ascend-mindspore-other names it")
+        pytest.skip(
+            f"{judged.name}: no other release is at hand; --ascend-mindspore-other names it"
+        )
     network.toolchain = other
     try:
         right(network, NETWORK, f"the run of {other.version}")

@@ -177,7 +177,9 @@ class Shelf:
             return
         self._say("making an environment with CPython 3.9")
         shutil.rmtree(self.root / "python39", ignore_errors=True)
-        self._run([python.program, "-m", "venv", str(self.root / "python39")], "makes no environment")
+        self._run(
+            [python.program, "-m", "venv", str(self.root / "python39")], "makes no environment"
+        )
         self._pip("install", *_DEPENDENCIES)
         done.touch()
 
@@ -190,8 +192,14 @@ class Shelf:
         part.mkdir(parents=True)
         self._say(f"fetching and unpacking the wheel of MindSpore {release}")
         place = part / "fetched"
-        self._pip("download", "--no-deps", "--only-binary=:all:", "--dest", str(place),
-                  f"mindspore-ascend=={release}")
+        self._pip(
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            str(place),
+            f"mindspore-ascend=={release}",
+        )
         (packed,) = place.glob("*.whl")
         try:
             with zipfile.ZipFile(packed) as archive:

@@ -1,7 +1,7 @@
 """Makes the libraries that MindSpore's wheel wants from CANN, out of the wheel's undefined names.
 
-``native/runtime.cc`` has bodies for the names that a run of a network calls. Every other name gets a
-function that returns 0, or data: the libraries are loaded with all names bound.
+``native/runtime.cc`` has bodies for the names that a run of a network calls. Every other name gets
+a function that returns 0, or data: the libraries are loaded with all names bound.
 
 Source: facts ``mindspore-ascend`` section G.
 """
@@ -46,14 +46,32 @@ def build(wheel: Path, release: str, python_library: Path, target: Path) -> None
     flags = ["-O1", "-fPIC", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-DARGS_INFO={int(structure)}"]
     _run(["g++", *flags, "-c", "-o", str(runtime), str(NATIVE / "runtime.cc")])
     ours = _defined(["nm", "--defined-only", str(runtime)])
-    names = sorted(_wanted(libraries, python_library, ours) - ours)
+    names = sorted(_wanted(libraries, python_library) - ours)
     source = target / "names.cc"
     source.write_text(_source(names), encoding="utf-8")
-    linked = ["-shared", "-o", str(target / LIBRARY), str(source), str(runtime), "-ldl", "-lpthread"]
+    linked = [
+        "-shared",
+        "-o",
+        str(target / LIBRARY),
+        str(source),
+        str(runtime),
+        "-ldl",
+        "-lpthread",
+    ]
     _run(["g++", *flags, *linked])
     for name in _absent(libraries):
-        _run(["g++", "-shared", "-nostdlib", "-o", str(target / name), f"-Wl,-soname,{name}",
-              "-Wl,--no-as-needed", str(target / LIBRARY)])
+        _run(
+            [
+                "g++",
+                "-shared",
+                "-nostdlib",
+                "-o",
+                str(target / name),
+                f"-Wl,-soname,{name}",
+                "-Wl,--no-as-needed",
+                str(target / LIBRARY),
+            ]
+        )
 
 
 def _is_elf(path: Path) -> bool:
@@ -82,7 +100,7 @@ def _absent(libraries: Iterable[Path]) -> set[str]:
     return {name for name in needed - present - system if not name.startswith("libpython")}
 
 
-def _wanted(libraries: Sequence[Path], python_library: Path, ours: set[str]) -> set[str]:
+def _wanted(libraries: Sequence[Path], python_library: Path) -> set[str]:
     """Names that the wheel uses and that neither it, Python nor the system defines."""
     undefined: set[str] = set()
     defined: set[str] = set()
@@ -101,9 +119,18 @@ def _wanted(libraries: Sequence[Path], python_library: Path, ours: set[str]) -> 
 
 def _system_libraries() -> list[str]:
     """The paths of the libraries that come with a compiler."""
-    wanted = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libpthread.so.0",
-              "libdl.so.2", "librt.so.1", "libgomp.so.1", "ld-linux-x86-64.so.2",
-              "ld-linux-aarch64.so.1")
+    wanted = (
+        "libc.so.6",
+        "libm.so.6",
+        "libstdc++.so.6",
+        "libgcc_s.so.1",
+        "libpthread.so.0",
+        "libdl.so.2",
+        "librt.so.1",
+        "libgomp.so.1",
+        "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1",
+    )
     known = re.findall(r"^\t(\S+) .*=> (\S+)$", _run(["/sbin/ldconfig", "-p"]), re.MULTILINE)
     paths = dict(reversed(known))  # the first of several is the one that is loaded
     return [paths[each] for each in wanted if each in paths]

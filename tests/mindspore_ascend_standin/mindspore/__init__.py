@@ -1,7 +1,7 @@
 """A stand-in for the part of MindSpore 1.x that the generated scripts use, with its kernel cache.
 
-It writes the same files as MindSpore, with the adapter's own stand-in compiler, and runs them on its
-stand-in runtime. ``STANDIN_FAULT`` gives it a fault. No test imports it.
+It writes the same files as MindSpore, with the adapter's own stand-in compiler, and runs them on
+its stand-in runtime. ``STANDIN_FAULT`` gives it a fault. No test imports it.
 """
 
 import numpy as np

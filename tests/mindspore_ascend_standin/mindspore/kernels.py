@@ -115,7 +115,10 @@ class Kernel:
         try:
             data, fields = self.path(".o").read_bytes(), self.fields()
             wanted = {"binFileName": self.stem, "binFileSuffix": ".o"}
-            if FAULT not in ("trusts-info", "says-nothing") and self.path(".info").read_bytes() != self.info:
+            if (
+                FAULT not in ("trusts-info", "says-nothing")
+                and self.path(".info").read_bytes() != self.info
+            ):
                 return None
             if any(fields[key] != value for key, value in wanted.items()):
                 return None

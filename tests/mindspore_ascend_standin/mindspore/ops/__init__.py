@@ -44,7 +44,5 @@ class ReduceSum(Primitive):
         return kernels.run("ReduceSum", (tensor,), attributes)
 
 
-for name in (
-    "Abs Add Exp Maximum Minimum Mul Neg RealDiv ReLU Sigmoid Sqrt Square Sub Tanh".split()
-):
+for name in "Abs Add Exp Maximum Minimum Mul Neg RealDiv ReLU Sigmoid Sqrt Square Sub Tanh".split():
     globals()[name] = type(name, (Primitive,), {})

@@ -12,7 +12,8 @@ def call_op_func(arguments, module, function):
         for number, tensor in enumerate(tensors):
             first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
             described["%s%d" % (kind, number)] = {
-                "name": (first or {}).get("name") or "%s%d" % ("x" if kind == "input" else "y", number),
+                "name": (first or {}).get("name")
+                or "%s%d" % ("x" if kind == "input" else "y", number),
                 "dtype": "float16,float,int32",
                 "format": "ND,ND,ND",
             }

@@ -115,7 +115,9 @@ def source(name, steps, arguments, results, identity):
         for each in step.outputs:
             if each.variable not in given:
                 given.add(each.variable)
-                body.append("static %s %s[%d];" % (_type(each), each.variable, max(1, _size(each.shape))))
+                body.append(
+                    "static %s %s[%d];" % (_type(each), each.variable, max(1, _size(each.shape)))
+                )
         body.append(_step(step))
     return _TEXT % {
         "identity": identity.replace("\\", "\\\\").replace('"', '\\"'),
@@ -154,7 +156,10 @@ def _step(step):
         if kind.endswith(suffix) and kind not in _BINARY and kind not in _UNARY:
             kind = kind[: -len(suffix)]
     if kind in _UNARY:
-        values = {**_DEFAULTS, **{key: value for key, value in step.attributes.items() if value is not None}}
+        values = {
+            **_DEFAULTS,
+            **{key: value for key, value in step.attributes.items() if value is not None},
+        }
         values = {key: repr(float(values[key])) for key in _DEFAULTS}
         return _elementwise(_UNARY[kind].format(**values), step)
     if kind in _BINARY:
@@ -197,8 +202,17 @@ def _elementwise(formula, step):
     text = _loops(result.shape, "i") + "{ "
     for variable, each in zip("xy", step.inputs):
         shape = each.shape if _size(each.shape) != _size(result.shape) else result.shape
-        text += "%s %s = %s[%s]; " % (_work(step), variable, each.variable, _place(shape, result.shape, "i"))
-    return text + "%s[%s] = %s; }" % (result.variable, _place(result.shape, result.shape, "i"), formula)
+        text += "%s %s = %s[%s]; " % (
+            _work(step),
+            variable,
+            each.variable,
+            _place(shape, result.shape, "i"),
+        )
+    return text + "%s[%s] = %s; }" % (
+        result.variable,
+        _place(result.shape, result.shape, "i"),
+        formula,
+    )
 
 
 def _axes(step):
@@ -223,7 +237,8 @@ def _reduction(kind, step):
 
     def loops(which):
         return "".join(
-            "for (long i%d = 0; i%d < %d; ++i%d) " % (axis, axis, shape[axis], axis) for axis in which
+            "for (long i%d = 0; i%d < %d; ++i%d) " % (axis, axis, shape[axis], axis)
+            for axis in which
         )
 
     scale = ""
@@ -259,7 +274,8 @@ def _product(step):
     other = "j * %d + k" % inner if down else "k * %d + j" % columns
     return (
         "for (long b = 0; b < %d; ++b) for (long i = 0; i < %d; ++i) for (long j = 0; j < %d; ++j) "
-        "{ float t = 0; for (long k = 0; k < %d; ++k) t += (float)%s[b * %d + %s] * (float)%s[b * %d + %s]; "
+        "{ float t = 0; for (long k = 0; k < %d; ++k) "
+        "t += (float)%s[b * %d + %s] * (float)%s[b * %d + %s]; "
         "%s[b * %d + i * %d + j] = t; }"
         % (
             _size(result.shape[:-2]), rows, columns, inner,

@@ -62,7 +62,9 @@ def identity(options):
 
 def compile_single(graph, task, name, kind, function, inputs, outputs, attributes, options):
     attributes = {each["name"]: each.get("value") for each in attributes if isinstance(each, dict)}
-    step = kernels.Step(kind, kernels.tensors(inputs, "in"), kernels.tensors(outputs, "out"), attributes)
+    step = kernels.Step(
+        kind, kernels.tensors(inputs, "in"), kernels.tensors(outputs, "out"), attributes
+    )
     _compile(graph, task, name, [step], step.inputs, step.outputs, options)
 
 
@@ -122,7 +124,7 @@ def _new(place):
 
 
 def hold(point):
-    """Stop here if ASCENDCACHE_STANDIN_HOLD says so ("half-json:DIRECTORY"), until the gate opens."""
+    """Stop here, until the gate opens, if ASCENDCACHE_STANDIN_HOLD is "POINT:DIRECTORY"."""
     where, _, directory = os.environ.get("ASCENDCACHE_STANDIN_HOLD", "").partition(":")
     if where != point:
         return

@@ -1,8 +1,8 @@
 """Runs the plain scripts about document M with releases of MindSpore, and writes the page of them.
 
-Run by ``ci/verify-mindspore-ascend RELEASE... --findings``. Each script runs three times in empty
-directories if the first run shows a breach, else once. What it prints decides whether the sentence is kept or broken; if that differs between
-the three, the page says so.
+Run by ``ci/verify-mindspore-ascend RELEASE... --findings``. Each script runs in an empty directory,
+and three times if the first run shows a breach. What it prints decides whether the sentence is kept
+or broken; if that differs between the three, the page says so.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ _DROPPED = ("MS_", "RANK_", "DEVICE_", "HCCL_", "ASCENDCACHE_", "GLOG_", "PYTHON
 def tried(finding: Finding, python: Path, warm: Path, other: Path | None) -> Tried:
     """Run a script once, and :data:`TIMES` times if its sentence is not kept.
 
-    ``warm`` takes the place of ``python`` in scripts that neither kill nor change the view of files.
+    ``warm`` takes the place of ``python`` in scripts that neither kill nor mount anything.
     """
     if finding.needs == "other" and other is None:
         return Tried((ABSENT,), "")
@@ -175,27 +175,6 @@ def tried(finding: Finding, python: Path, warm: Path, other: Path | None) -> Tri
 
 WORDS = {
     "en": {
-        "head": """\
-# Document M on MindSpore's own code: the Ascend kernel cache of {count} releases
-
-Written by `ci/verify-mindspore-ascend {releases} --findings`, which ran every script below with
-every release, and {times} times where its sentence is broken; do not edit. {machine}
-
-What ran is the code of the published `mindspore-ascend` wheels, unmodified. CANN, its compiler and the
-device are stood in for: kernels are shared objects that compute on this CPU, and each tells what it was
-built for and by. [mindspore.md](../mindspore.md#the-ascend-kernel-cache) says what the stand-ins answer
-themselves; nothing of that is a finding. `[V]` marks what document M does not say, and no user could
-accept the opposite of.
-
-To repeat a finding, set a release up, and paste `story.sh` (in `ci/mindspore_ascend/`), then the script,
-into bash in an empty directory:
-
-```console
-ci/verify-mindspore-ascend 1.6.2 -k second_run    # once; also judges one check
-export PYTHON=$PWD/build/mindspore-ascend/1.6.2/python STORY=$PWD/ci/mindspore_ascend/story.sh
-mkdir story && cd story && . "$STORY"
-```
-""",
         "columns": "| sentence | harm if broken | {releases} |",
         "kept": "kept",
         "broken": "**broken**",
@@ -207,23 +186,6 @@ mkdir story && cd story && . "$STORY"
         "shared": "What the scripts share:",
     },
     "zh": {
-        "head": """\
-# 增量编译文档对照 MindSpore 自身代码：{count} 个版本的昇腾算子缓存
-
-由 `ci/verify-mindspore-ascend {releases} --findings` 生成，每个脚本在每个版本上执行一次，不符合时执行 {times} 次；请勿手工修改。{machine}
-
-执行的是已发布的 `mindspore-ascend` wheel 的原始代码，未作修改。CANN、算子编译器和 NPU 由替身代替：kernel 是在本机 CPU
-上计算的共享库，每个 kernel 都记录它的目标芯片和编译者。替身自己回答的内容见
-[mindspore.md](../mindspore.md)，不作为发现。`[V]` 表示文档未说明、但用户不会接受相反行为的内容。
-
-复现方法：准备一个版本，在空目录的 bash 中先执行 `story.sh`（位于 `ci/mindspore_ascend/`），再执行脚本：
-
-```console
-ci/verify-mindspore-ascend 1.6.2 -k second_run
-export PYTHON=$PWD/build/mindspore-ascend/1.6.2/python STORY=$PWD/ci/mindspore_ascend/story.sh
-mkdir story && cd story && . "$STORY"
-```
-""",
         "columns": "| 内容 | 违反时的危害 | {releases} |",
         "kept": "符合",
         "broken": "**不符合**",
@@ -247,10 +209,14 @@ def page(
     words = WORDS[language]
     system = platform.release().split("-")[0]
     machine = f"Linux {system}, {platform.machine()}."
-    head = words["head"].format(
+    text = (HERE / f"head.{language}.md").read_text(encoding="utf-8")
+    head = text.format(
         count=len(releases), releases=" ".join(releases), times=TIMES, machine=machine
     )
-    rows = [words["columns"].format(releases=" | ".join(releases)), "|---" * (2 + len(releases)) + "|"]
+    rows = [
+        words["columns"].format(releases=" | ".join(releases)),
+        "|---" * (2 + len(releases)) + "|",
+    ]
     for number, each in enumerate(findings, 1):
         cells = [words[results[each.title, release].verdict] for release in releases]
         rows.append(f"| {number}. {_title(each, language)} | {_harm(each, language)} | "
@@ -269,8 +235,9 @@ def page(
         )
         note = each.note if language == "en" else each.note_zh
         output = results[each.title, shown].output.strip() or "-"
+        said = " ".join(filter(None, (source, note)))
         parts.append(
-            f"\n## {number}. {_title(each, language)}\n\n{' '.join(filter(None, (source, note)))}\n\n"
+            f"\n## {number}. {_title(each, language)}\n\n{said}\n\n"
             f"```bash\n{each.script.strip()}\n```\n\n{words['prints'].format(release=shown)}\n\n"
             f"```text\n{output}\n```"
         )
@@ -292,7 +259,10 @@ def main() -> int:
     parser.add_argument("releases", nargs="+")
     given = parser.parse_args()
     if shutil.which("setsid") is None:
-        print("ci/verify-mindspore-ascend: setsid is not on PATH; install util-linux.", file=sys.stderr)
+        print(
+            "ci/verify-mindspore-ascend: setsid is not on PATH; install util-linux.",
+            file=sys.stderr,
+        )
         return 2
     findings = load()
     results: dict[tuple[str, str], Tried] = {}
@@ -307,7 +277,9 @@ def main() -> int:
                     result = tried(each, python, warm.command, other)
                     kept.write(each, other, result)
                 results[each.title, release] = result
-                print(f"{release} {number}/{len(findings)} {result.verdict}: {each.title}", flush=True)
+                print(
+                    f"{release} {number}/{len(findings)} {result.verdict}: {each.title}", flush=True
+                )
                 if result.verdict == UNCLEAR:
                     print(f"  {result.verdicts}; it printed:\n{result.output}", flush=True)
     for language, name in PAGES.items():

@@ -1,0 +1,148 @@
+"""Makes the changes of ``changes.toml`` one at a time and counts those that the suite notices.
+
+Run by ``ci/verify-mindspore-ascend RELEASE --changes``. A change is made in a copy of MindSpore's
+Python files, beside links to everything else, or of the stand-ins. It is noticed if a check fails
+or warns that does not on the unchanged release, or with another message. An undecided check notices
+nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.contract.toml import tomllib
+from pytest_ascendcache.toolchains.mindspore_ascend.stand_ins import NATIVE
+
+HERE = Path(__file__).parent
+WANTED = 18
+"""How many of the changes must be noticed."""
+
+CHOSEN = (
+    "leaves_three_files or second_run_compiles or (one_changed_operator and (attribute or dtype))"
+    " or other_inputs or every_operator or story0 or fused or world_writable or both-set"
+    " or nothing-set or looks_in_its_own or with-a-blank or deleted_is_compiled"
+)
+"""Checks that each ask another question, as an expression for pytest's ``-k``."""
+
+Seen = dict[str, tuple[str, str]]
+"""Verdict and message by check."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of one file."""
+
+    name: str
+    where: str
+    file: str
+    old: str
+    new: str
+
+
+def load(path: Path = HERE / "changes.toml") -> list[Change]:
+    """The changes, in the order of the file."""
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    return [
+        Change(each["name"], each["in"], each["file"], each["old"], each["new"])
+        for each in content["change"]
+    ]
+
+
+def changed(release: Path, change: Change, target: Path) -> Path:
+    """Make a release with the change in ``target``; returns its Python. Raises ``ValueError`` if
+    the release does not have the text to be changed."""
+    package, native = target / "site" / "mindspore", target / "native"
+    shutil.copytree(NATIVE / "python", native)
+    package.mkdir(parents=True)
+    for path in (release / "wheel" / "mindspore").iterdir():
+        copy = package / path.name
+        if path.name == "_extends":
+            shutil.copytree(path, copy)
+        elif path.suffix == ".py":
+            shutil.copy(path, copy)
+        else:
+            copy.symlink_to(path)
+    for path in (release / "wheel").glob("*.dist-info"):
+        (target / "site" / path.name).symlink_to(path)
+    edited = (package if change.where == "wheel" else native) / change.file
+    text = edited.read_text(encoding="utf-8")
+    if change.old not in text:
+        raise ValueError(f"{change.name}: {change.file} does not hold {change.old!r}")
+    edited.write_text(text.replace(change.old, change.new, 1), encoding="utf-8")
+    (target / "shelf").mkdir()
+    command = (release / "python").read_text(encoding="utf-8")
+    path_line = f"export PYTHONPATH={native}:{target / 'site'}"
+    command = re.sub(r"^export PYTHONPATH=.*$", path_line, command, flags=re.MULTILINE)
+    python = target / "python"
+    python.write_text(command, encoding="utf-8")
+    python.chmod(0o755)
+    return python
+
+
+def judge(python: Path, report: Path) -> Seen:
+    """What the chosen checks say about a release."""
+    command = [
+        *(sys.executable, "-m", "pytest", "--ascend-cache", "--ascend-suite=whole"),
+        *("--ascend-toolchain=mindspore-ascend", f"--ascend-mindspore={python}"),
+        *(f"--ascend-report={report}", "-p", "no:cacheprovider", "-n", "0", "-k", CHOSEN),
+        *("--pyargs", "pytest_ascendcache.conformance"),
+    ]
+    subprocess.run(command, capture_output=True, check=False)
+    checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
+    return {each["check"]: (each["verdict"], _plain(each["message"] or "")) for each in checks}
+
+
+def _plain(message: str) -> str:
+    """The first line of a message, without numbers, which differ between runs."""
+    return re.sub(r"\d+", "N", message.partition("\n")[0])
+
+
+def noticed(before: Seen, after: Seen) -> list[str]:
+    """The checks that notice a change."""
+    return [
+        check
+        for check, (verdict, message) in after.items()
+        if verdict in ("fail", "warn") and before.get(check) != (verdict, message)
+    ]
+
+
+def main() -> int:
+    """Entry point. Returns 1 if too few changes are noticed."""
+    parser = argparse.ArgumentParser(description="Counts changes that the suite notices.")
+    parser.add_argument("shelf", type=Path)
+    parser.add_argument("release")
+    given = parser.parse_args()
+    release = given.shelf / given.release
+    with tempfile.TemporaryDirectory(prefix="ascendcache-changes-") as name:
+        room = Path(name)
+        before = judge(release / "python", room / "before.json")
+        print(f"{given.release}: {len(before)} checks without a change", flush=True)
+
+        def attempt(numbered: tuple[int, Change]) -> bool:
+            number, change = numbered
+            target = room / str(number)
+            seen = judge(changed(release, change, target), room / f"{number}.json")
+            by = noticed(before, seen)
+            shutil.rmtree(target)
+            shown = by[0].rpartition("::")[2] if by else "no check"
+            print(f"{number}. {change.name}: {len(by)} checks, {shown}", flush=True)
+            return bool(by)
+
+        changes = load()
+        with ThreadPoolExecutor(2) as pool:
+            found = sum(pool.map(attempt, enumerate(changes, 1)))
+    print(f"{found} of {len(changes)} changes are noticed; {WANTED} must be")
+    return int(found < WANTED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
