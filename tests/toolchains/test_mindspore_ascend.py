@@ -1,7 +1,7 @@
 """The toolchain ``mindspore-ascend``, as far as it can be tested without a wheel.
 
-A small stand-in for MindSpore (``tests/mindspore_ascend_standin``) has the cache and uses the adapter's
-own stand-ins, compiler and runtime. The checks pass on it, and each fails with a fault.
+A small stand-in for MindSpore (``tests/mindspore_ascend_standin``) has the cache and uses the
+adapter's own stand-ins, compiler and runtime. The checks pass on it, and each fails with a fault.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def test_a_release_that_is_not_known_is_named() -> None:
         check_known(["1.6.3"])
 
 
-def test_without_python_3_9_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_python_3_9_it_says_what_to_do() -> None:
     with pytest.raises(ToolchainError, match=r"MINDSPORE_PYTHON=/no/python is no CPython 3\.9"):
         find_python({"MINDSPORE_PYTHON": "/no/python"})
     with pytest.raises(ToolchainError, match="is no CPython 3"):

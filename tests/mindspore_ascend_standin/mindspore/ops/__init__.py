@@ -18,13 +18,11 @@ def prim_attr_register(function):
 
 
 class Primitive:
-    attributes = {}
-
     def init_prim_io_names(self, **_):
         pass
 
     def __call__(self, *tensors):
-        return kernels.run(type(self).__name__, tensors, self.attributes)
+        return kernels.run(type(self).__name__, tensors, getattr(self, "attributes", {}))
 
 
 PrimitiveWithInfer = Primitive
@@ -44,5 +42,7 @@ class ReduceSum(Primitive):
         return kernels.run("ReduceSum", (tensor,), attributes)
 
 
-for name in "Abs Add Exp Maximum Minimum Mul Neg RealDiv ReLU Sigmoid Sqrt Square Sub Tanh".split():
+NAMES = ("Abs", "Add", "Exp", "Maximum", "Minimum", "Mul", "Neg")
+NAMES += ("RealDiv", "ReLU", "Sigmoid", "Sqrt", "Square", "Sub", "Tanh")
+for name in NAMES:
     globals()[name] = type(name, (Primitive,), {})
