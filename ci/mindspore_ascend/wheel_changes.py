@@ -27,9 +27,9 @@ WANTED = 18
 """How many of the changes must be noticed."""
 
 CHOSEN = (
-    "leaves_three_files or second_run_compiles or (one_changed_operator and (attribute or dtype))"
-    " or other_inputs or every_operator or story0 or fused or world_writable or both-set"
-    " or nothing-set or looks_in_its_own or with-a-blank or deleted_is_compiled"
+    "(leaves_three_files and square) or second_run_compiles or fused or world_writable or both-set"
+    " or (one_changed_operator and (attribute or dtype) and not left) or order-of-inputs"
+    " or (every_operator and graph) or looks_in_its_own or with-a-blank or deleted_is_compiled"
 )
 """Checks that each ask another question, as an expression for pytest's ``-k``."""
 
