@@ -3,7 +3,7 @@
 Run by ``ci/verify-mindspore-ascend RELEASE --changes``. A change is made in a copy of MindSpore's
 Python files, beside links to everything else, or of the stand-ins. It is noticed if a check fails
 or warns that passes on the unchanged release; the first such check ends the run. An undecided check
-notices nothing.
+notices nothing. Answers are kept, so that an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -119,15 +119,21 @@ def main() -> int:
         print(f"{given.release}: {len(passing)} of {len(before)} checks pass", flush=True)
         again = ("--maxfail=1", "--pyargs", *map(_address, passing))
 
+        kept_by = given.shelf / "reports" / f"changes-{given.release}.json"
+        kept = json.loads(kept_by.read_text(encoding="utf-8")) if kept_by.exists() else {}
+
         def attempt(numbered: tuple[int, Change]) -> bool:
             number, change = numbered
-            target = room / str(number)
-            seen = judge(changed(release, change, target), room / f"{number}.json", again)
-            by = [check for check, verdict in seen.items() if verdict in ("fail", "warn")]
-            shutil.rmtree(target)
-            shown = by[0].rpartition("::")[2] if by else "no check"
-            print(f"{number}. {change.name}: {shown}", flush=True)
-            return bool(by)
+            key = f"{change.file}: {change.old} -> {change.new}"
+            if key not in kept:
+                target = room / str(number)
+                seen = judge(changed(release, change, target), room / f"{number}.json", again)
+                by = [check for check, verdict in seen.items() if verdict in ("fail", "warn")]
+                shutil.rmtree(target)
+                kept[key] = by[0].rpartition("::")[2] if by else ""
+                kept_by.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+            print(f"{number}. {change.name}: {kept[key] or 'no check'}", flush=True)
+            return bool(kept[key])
 
         changes = load()
         with ThreadPoolExecutor(2) as pool:

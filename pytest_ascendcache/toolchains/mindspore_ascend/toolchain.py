@@ -144,6 +144,9 @@ class MindSporeAscendToolchain(BaseToolchain):
             raise ToolchainError(f"{self.name}: {self.unusable}.")
         request.work.mkdir(parents=True, exist_ok=True)
         (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
+        if self.version.startswith("1.5."):  # it refuses a path that does not exist
+            given = request.environment.get("MS_COMPILER_CACHE_PATH", "")
+            (request.work / given).mkdir(parents=True, exist_ok=True)
         leaves = request.environment.get("MS_COMPILER_OP_LEVEL") != "0"
         settings = write_script(request, leaves)
         program, arguments = "python", [str(settings.parent / "network.py"), str(settings)]
