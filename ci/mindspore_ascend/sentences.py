@@ -18,7 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,7 @@ class Kept:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._results: dict[str, list[Any]] = {}
         if path.exists():
             self._results = json.loads(path.read_text(encoding="utf-8"))
@@ -145,9 +148,10 @@ class Kept:
 
     def write(self, finding: Finding, other: Path | None, result: Tried) -> None:
         """Keep the outputs of a result."""
-        self._results[self._key(finding, other)] = list(result.outputs)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(self._results), encoding="utf-8")
+        with self._lock:
+            self._results[self._key(finding, other)] = list(result.outputs)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(json.dumps(self._results), encoding="utf-8")
 
     @staticmethod
     def _key(finding: Finding, other: Path | None) -> str:
@@ -172,6 +176,9 @@ def tried(finding: Finding, python: Path, warm: Path, other: Path | None) -> Tri
         outputs += [run(finding, program, other) for _ in range(TIMES - 1)]
     return Tried(tuple(map(finding.judged, outputs)), outputs[-1], tuple(outputs))
 
+
+_AT_ONCE = 4
+"""Scripts that run at the same time; many wait for a process to end."""
 
 WORDS = {
     "en": {
@@ -266,16 +273,30 @@ def main() -> int:
         return 2
     findings = load()
     results: dict[tuple[str, str], Tried] = {}
+    pool = ThreadPoolExecutor(_AT_ONCE)
     for place, release in enumerate(given.releases):
         python = given.shelf / release / "python"
         other = given.shelf / given.releases[place - 1] / "python" if place else None
         kept = Kept(given.shelf / "reports" / f"findings-{release}.json")
-        with WarmPython(python) as warm:
-            for number, each in enumerate(findings, 1):
+        # A process of 1.5 that was forked does not come to its end.
+        with WarmPython(python, leaves=release.startswith("1.5.")) as warm:
+
+            def attempt(
+                each: Finding,
+                python: Path = python,
+                warm: WarmPython = warm,
+                other: Path | None = other,
+                kept: Kept = kept,
+            ) -> Tried:
                 result = kept.read(each, other)
                 if result is None:
                     result = tried(each, python, warm.command, other)
                     kept.write(each, other, result)
+                return result
+
+            for number, (each, result) in enumerate(
+                zip(findings, pool.map(attempt, findings), strict=True), 1
+            ):
                 results[each.title, release] = result
                 print(
                     f"{release} {number}/{len(findings)} {result.verdict}: {each.title}", flush=True

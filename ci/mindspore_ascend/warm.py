@@ -33,10 +33,27 @@ sys.exit(code if code >= 0 else 128 - code)
 """
 
 
-class WarmPython:
-    """Serves ``command`` while it is entered."""
+_LEAVING = """\
+import os, runpy, sys, traceback
+sys.argv = sys.argv[1:]
+code = 0
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as error:
+    code = error.code if isinstance(error.code, int) else 1
+except BaseException:
+    traceback.print_exc()
+    code = 1
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(code)
+"""
 
-    def __init__(self, python: Path) -> None:
+
+class WarmPython:
+    """Serves ``command`` while it is entered. With ``leaves`` scripts end without clearing up."""
+
+    def __init__(self, python: Path, leaves: bool = False) -> None:
         dropped = ("PYTHON", "MS_", "LD_LIBRARY")
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith(dropped)
@@ -49,6 +66,10 @@ class WarmPython:
         place = str(self.command.with_name("socket"))
         self.command.write_text(_CLIENT.format(python=sys.executable, place=place))
         self.command.chmod(0o755)
+        self._leaving = None
+        if leaves:
+            self._leaving = self.command.with_name("leaving.py")
+            self._leaving.write_text(_LEAVING)
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(place)
         self._listening.listen()
@@ -82,7 +103,10 @@ class WarmPython:
             _, outputs, _, _ = socket.recv_fds(client, 1, 2)
             text = b"".join(iter(lambda: client.recv(65536), b""))
             status, reports = os.pipe()
-            with request_file(json.loads(text)) as document, self._sends:
+            request = json.loads(text)
+            if self._leaving is not None:
+                request["argv"] = [str(self._leaving), *request["argv"]]
+            with request_file(request) as document, self._sends:
                 descriptors = [document, *outputs, reports]
                 socket.send_fds(self._forks.warm().requests, [b"?"], descriptors)
             for each in (*outputs, reports):
