@@ -114,8 +114,8 @@ def markdown(
         "of how many runs found it; *not repeatable* marks what not every run found, and *not",
         "repeated* what fewer than three runs judged.",
         "The worst harm comes first. `fail` breaks a promise of a document, or does harm of one of",
-        "six kinds (wrong result, files outside touched, unusable, hang, crash, stale kernel); `warn`",
-        "is what a user would expect, but no document promises or a document only recommends.",
+        "six kinds (wrong result, files outside touched, unusable, hang, crash, stale kernel);",
+        "`warn` is what a user would expect, but no document promises or only recommends.",
     ]
     if setting:
         lines += ["", setting.strip()]

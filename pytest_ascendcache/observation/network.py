@@ -213,6 +213,8 @@ class NetworkWitness:
                 return Fact.seen(Ending.NO_END, f"a later run {run.result.ending}")
             if run.result.outputs is not None and run.wrong:
                 return Fact.seen(Numbers.WRONG, f"a later run has wrong outputs: {run.wrong}")
+            if run.succeeded and misfits(last.network):
+                return None  # its kernels cannot be marked, so no run shows which were reused
             if run.succeeded and run.was_marked and not run.compiled:
                 break
             if run.succeeded:

@@ -13,6 +13,7 @@ from pytest_ascendcache.plugin.editions import edition_played
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.table import (
     CANN_CACHE,
+    MINDSPORE_ASCEND,
     MINDSPORE_TOOLCHAINS,
     OP_COMPILER,
     TORCHAIR,
@@ -135,11 +136,20 @@ def _mindspore(settings: Settings) -> Toolchain:
     )
 
 
+def _mindspore_ascend(settings: Settings) -> Toolchain:
+    from pytest_ascendcache.toolchains.mindspore_ascend import mindspore_ascend_toolchain
+
+    return mindspore_ascend_toolchain(
+        settings.mindspore, settings.timeout, settings.start, settings.mindspore_other
+    )
+
+
 _MAKERS: dict[str, Callable[[Settings], Toolchain]] = {
     "reference": _reference,
     "atc": _atc,
     OP_COMPILER: _op_compiler,
     **dict.fromkeys(MINDSPORE_TOOLCHAINS, _mindspore),
+    MINDSPORE_ASCEND: _mindspore_ascend,
     CANN_CACHE: _cann_cache,
     TORCHAIR: _torchair,
 }

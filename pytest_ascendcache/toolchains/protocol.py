@@ -95,9 +95,10 @@ class StagedChange:
 class Toolchain(Protocol):
     """One system under test. Every compile is a process of its own.
 
-    Three attributes are optional. ``network_layout`` is the layout in which networks keep what they
+    Four attributes are optional. ``network_layout`` is the layout in which networks keep what they
     compile, if it is not that of document M. ``unusable`` says why nothing can be run here, with
-    the command that helps; empty if it can. ``releases`` maps products to the releases of their
+    the command that helps; empty if it can. ``ranks_apart`` says why ranks
+    never wait for each other; empty if they do. ``releases`` maps products to the releases of their
     parts, which choose the edition of the documents to judge by: ``{"cann": {"toolkit": "8.0.0",
     "opp": "8.0.0"}}``, with an empty text for a part that does not tell.
     """

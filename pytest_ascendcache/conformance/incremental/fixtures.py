@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.vocabulary import needs
+from pytest_ascendcache.conformance.kit.vocabulary import needs, needs_meeting
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, probe_network
@@ -81,6 +81,7 @@ def rehearse(
     A story that fails is played again with seconds ten times as long, in other directories: on a
     busy machine, ranks may have come too late for the shorter ones.
     """
+    needs_meeting(toolchain)
     if request.getfixturevalue("ascend_session").settings.real_waits:
         return lambda story: story(1.0)
     needs(toolchain, Capability.REHEARSED_WAITS)

@@ -10,11 +10,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import RankKernel, Snapshot
+from pytest_ascendcache.caches import Change, RankKernel, Snapshot
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
@@ -446,7 +447,13 @@ def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> Non
     before = Snapshot.take(network.site)
     run = network.run(NETWORK)
     assert run.wrong == {}
-    assert {path: each for path, each in run.written.items() if path in before.files} == {}
+    holds = network.layout.unit.holds
+    changed = {
+        path: each
+        for path, each in run.written.items()
+        if path in before.files and (each is not Change.TOUCHED or holds(Path(path)))
+    }
+    assert changed == {}, "a file was written again"
 
 
 @rule("incremental/result-correct")

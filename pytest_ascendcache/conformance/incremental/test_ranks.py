@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.texts import texts
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs_meeting, rule
 from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
@@ -259,6 +259,7 @@ def test_one_card_and_a_dynamic_cluster_are_not_mixed(
 
 
 def _are_not_mixed(network: NetworkUnderTest, first: str, launcher: dict[str, str]) -> None:
+    needs_meeting(network.toolchain)
     network.needs_reuse()
     with meeting_place(2) as gang:
         alone = [network.request(NETWORK, 0)]
@@ -277,6 +278,7 @@ def test_phases_of_several_cards_are_not_mixed(
     network: NetworkUnderTest, phases: tuple[Phase, Phase]
 ) -> None:
     """Both scenarios of one card are cached and marked as well."""
+    needs_meeting(network.toolchain)
     network.needs_reuse()
     for phase in phases:
         network.run(NETWORK, 0, phase=phase)
@@ -377,6 +379,7 @@ def test_when_rank_0_is_cold_the_others_wait_for_it(
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("value", ["119", "7201", "-120", "soon", "120.5"])
 def test_a_timeout_out_of_range_is_refused(network: NetworkUnderTest, value: str) -> None:
+    needs_meeting(network.toolchain)
     before = Snapshot.take(network.site)
     with meeting_place(2) as gang:
         requests = [

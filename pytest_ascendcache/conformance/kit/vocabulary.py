@@ -51,6 +51,12 @@ def needs(toolchain: Toolchain, *needed: Capability | Action) -> None:
             pytest.skip(f"{toolchain.name}: {why}")
 
 
+def needs_meeting(toolchain: Toolchain) -> None:
+    """Skip a check of ranks that wait for each other if the toolchain's ranks never meet."""
+    if reason := getattr(toolchain, "ranks_apart", ""):
+        pytest.skip(f"{toolchain.name}: {reason}")
+
+
 def _actions(toolchain: Toolchain) -> frozenset[Action]:
     try:
         return toolchain.fault_route().actions

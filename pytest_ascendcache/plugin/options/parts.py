@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE
-from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OPTIONS
+from pytest_ascendcache.plugin.options.table import MINDSPORE_ASCEND, MINDSPORE_TOOLCHAINS, OPTIONS
 from pytest_ascendcache.plugin.options.values import Values, typed_options
 
 SUITE = Path(__file__).parents[2] / "conformance"
@@ -111,6 +111,8 @@ def read_parts(
 
 def _documents(toolchain: str) -> tuple[str, ...]:
     """The folders with the promises about a toolchain."""
+    if toolchain == MINDSPORE_ASCEND:
+        return ("incremental", "mindspore_ascend", "robustness")
     if toolchain in MINDSPORE_TOOLCHAINS:
         cache = toolchain.removeprefix("mindspore-").replace("-", "_")
         return ("mindspore/common", f"mindspore/{cache}")

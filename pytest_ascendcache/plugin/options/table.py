@@ -34,8 +34,11 @@ CANN_CACHE = "cann-cache"
 TORCHAIR = "torchair"
 """The toolchain that runs a user's TorchAir script."""
 
-MINDSPORE_TOOLCHAINS = ("mindspore-operator-cache", "mindspore-graph-cache")
-"""MindSpore's two caches as toolchains; listed here so that help needs no import."""
+MINDSPORE_ASCEND = "mindspore-ascend"
+"""The toolchain of document M: MindSpore's Ascend releases, with stand-ins for CANN."""
+
+MINDSPORE_TOOLCHAINS = ("mindspore-operator-cache", "mindspore-graph-cache", MINDSPORE_ASCEND)
+"""MindSpore's caches as toolchains; listed here so that help needs no import."""
 
 MATRICES = ("pairwise", "triples", "full")
 """Values of ``--ascend-matrix``, the default first."""
@@ -60,7 +63,8 @@ _JUDGED = (
     Option(
         "--ascend-toolchain=NAME",
         "the toolchain to judge: reference (embedded), atc, op-compiler, cann-cache, "
-        "mindspore-operator-cache, mindspore-graph-cache, or one that another plugin provides",
+        "mindspore-operator-cache, mindspore-graph-cache, mindspore-ascend, or one that another "
+        "plugin provides",
         TEXT,
         ini=True,
         asks=True,
@@ -93,8 +97,8 @@ _JUDGED = (
     Option(
         "--ascend-mindspore=PYTHON",
         "the Python of an environment with MindSpore's wheel, for the toolchains "
-        f"{' and '.join(MINDSPORE_TOOLCHAINS)} (default: .venv-mindspore/bin/python, "
-        "or this Python)",
+        f"{', '.join(MINDSPORE_TOOLCHAINS)} (default: .venv-mindspore/bin/python, or this Python; "
+        "for mindspore-ascend build/mindspore-ascend/1.6.2/python)",
         COMMAND,
         ini=True,
         asks=True,

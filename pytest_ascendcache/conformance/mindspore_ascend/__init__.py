@@ -1,0 +1,1 @@
+"""Checks of MindSpore's Ascend releases beside document M."""
