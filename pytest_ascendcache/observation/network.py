@@ -213,8 +213,8 @@ class NetworkWitness:
                 return Fact.seen(Ending.NO_END, f"a later run {run.result.ending}")
             if run.result.outputs is not None and run.wrong:
                 return Fact.seen(Numbers.WRONG, f"a later run has wrong outputs: {run.wrong}")
-            if run.succeeded and misfits(last.network):
-                return None  # its kernels cannot be marked, so no run shows which were reused
+            if run.succeeded and not _shows_marks(last.network):
+                return None  # no later run would show which kernels were reused
             if run.succeeded and run.was_marked and not run.compiled:
                 break
             if run.succeeded:
@@ -235,6 +235,13 @@ class NetworkWitness:
                 refused.append(error)
         if ranks and len(refused) == len(ranks):
             raise refused[0]
+
+
+def _shows_marks(network: Network) -> bool:
+    """Whether an output tells of each operator if its kernel is an impostor: it fits in its place,
+    and no other operator takes what it gives."""
+    inputs = [name for node in network.nodes for name in node.inputs]
+    return not misfits(network) and all(name in network.constants for name in inputs)
 
 
 def _usability(run: NetworkRun, last: NetworkRun) -> Fact | None:

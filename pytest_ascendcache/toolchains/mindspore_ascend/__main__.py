@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
             for each in wanted:
                 shelf.set_up(each, python)
     except ToolchainError as error:
-        say(f"{error}.")
+        reason = str(error)
+        say(reason if reason.endswith((".", "?")) else f"{reason}.")
         return 2
     for each in releases:
         print(shelf.command(each))
