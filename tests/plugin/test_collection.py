@@ -112,3 +112,10 @@ def test_this_checkout_is_a_directory_like_any_other(pytester: pytest.Pytester) 
         "--rootdir", ROOT, "-c", ROOT / "pyproject.toml", *options
     )
     assert _folders(result) == set(DOCUMENTS)
+
+
+def test_a_stress_run_is_one_check(project: pytest.Pytester) -> None:
+    options = ("--ascend-ranks=2", "--ascend-stress-operators=2", "--ascend-stress-steps=2")
+    result = project.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.OK
+    assert result.parseoutcomes() == {"passed": 1}
