@@ -107,6 +107,8 @@ class Rule:
     ``differs``       whether the editions differ in it
     ``promised_by``   the edition that promises it, if the judging edition does not
     ``unread``        whether the judging edition's page on it could not be read
+    ``lowered``       whether it is *info* for this edition or cache alone; harm that no user could
+                      accept then fails a run all the same
     ================  =============================================================================
 
     The level is *info* if ``promised_by`` or ``unread`` is set.
@@ -125,6 +127,7 @@ class Rule:
     differs: bool = False
     promised_by: str = ""
     unread: bool = False
+    lowered: bool = False
 
 
 class RuleFileError(ValueError):
@@ -183,9 +186,11 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
         for fields in content["rule"]:
             if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
                 raise RuleFileError(f"{path.name}: {fields} does not describe a known rule.")
+            rule, level = rules[fields["id"]], Level(fields["level"])
             rules[fields["id"]] = replace(
-                rules[fields["id"]],
-                level=Level(fields["level"]),
+                rule,
+                level=level,
+                lowered=rule.lowered or level is Level.INFO is not rule.level,
                 statement=fields["statement"],
                 statement_zh=fields.get("statement_zh", ""),
                 source=_source(content, fields["section"]),
@@ -253,6 +258,7 @@ def _unread(rule: Rule, edition: Edition) -> Rule:
         statement=f"What {edition} says of this could not be read; observed: {rule.statement}",
         statement_zh=f"未能读到 {edition} 对此的说明，仅记录：{rule.statement_zh}",
         unread=True,
+        lowered=rule.level is not Level.INFO,
     )
 
 
@@ -275,6 +281,7 @@ def _where_promised(rule: Rule, fields: Mapping[str, Any], edition: Edition) -> 
         statement=f"{promising} {phrase.format(edition)}: {then.statement}",
         statement_zh=f"{promising} {phrase_zh.format(edition)}：{then.statement_zh}",
         promised_by=str(promising),
+        lowered=then.level is not Level.INFO,
     )
 
 

@@ -23,15 +23,20 @@ class Verdict(str, Enum):
     UNDECIDED = "undecided"
 
 
-def broken_promise(level: Level, strict: bool, harm: Harm | None = None) -> Verdict:
+def broken_promise(
+    level: Level, strict: bool, harm: Harm | None = None, lowered: bool = False
+) -> Verdict:
     """The verdict of a check that found its promise broken, and observed this harm.
 
     A broken *must* fails. A broken *should* fails if the harm does (``Harm.fails``) or under
     ``--ascend-strict``, and warns otherwise. An *info* rule has no wrong answer: an observation
-    that fits no reading of the document warns, and never fails.
+    that fits no reading of the document warns, and never fails. One that is *info* only for the
+    judged edition or cache (``lowered``) fails too if the harm does; an old kernel is no harm
+    there.
     """
     if level is Level.INFO:
-        return Verdict.WARN
+        fails = lowered and harm is not None and harm.rank < Harm.STALE.rank
+        return Verdict.FAIL if fails else Verdict.WARN
     if level is Level.MUST or (harm is not None and harm.fails):
         return Verdict.FAIL
     if level is Level.SHOULD and strict:

@@ -42,9 +42,10 @@ _NAMING = ("named", "_names")
 
 @dataclass(frozen=True)
 class Compared:
-    """The last comparison that failed in an assertion, and the code that made it."""
+    """The last comparison that failed in an assertion, and the code and line that made it."""
 
     code: CodeType | None
+    line: int
     facts: tuple[Fact, ...]
 
 
@@ -57,7 +58,13 @@ def remember(config: pytest.Config, op: str, left: object, right: object) -> Non
     while frame is not None and not _asserts(frame):
         frame = frame.f_back
     facts = tuple(_of_values(op, left, right))
-    config.stash[_COMPARED] = Compared(frame.f_code if frame is not None else None, facts)
+    code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
+    config.stash[_COMPARED] = Compared(code, line, facts)
+
+
+def forget(config: pytest.Config) -> None:
+    """Forget the last comparison: another check follows, maybe of the same code."""
+    config.stash[_COMPARED] = Compared(None, 0, ())
 
 
 def _asserts(frame: FrameType) -> bool:
@@ -116,9 +123,11 @@ def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
     place = _place(item, call)
     if place is None:
         return [Fact.of(Aspect.CLAIM, "not run", witness=Witness.CONDITION)]
-    if compared is not None and compared.facts and place.frame.f_code is compared.code:
-        return list(compared.facts)
     statement = _statement_at(place)
+    if compared is not None and compared.facts and place.frame.f_code is compared.code:
+        # An earlier comparison of the same function may have been caught.
+        if statement is None or _spans(statement, compared.line):
+            return list(compared.facts)
     condition = statement.test if isinstance(statement, ast.Assert) else None
     if condition is not None:
         if fact := _of_condition(condition):
@@ -188,12 +197,12 @@ def _parsed(path: Path) -> ast.Module | None:
 
 def _statement_at(place: _Place) -> ast.stmt | None:
     """The smallest statement around a line."""
-    around = [
-        each
-        for each in _statements(place.path)
-        if each.lineno <= place.line <= (each.end_lineno or each.lineno)
-    ]
+    around = [each for each in _statements(place.path) if _spans(each, place.line)]
     return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+
+
+def _spans(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
 def _statements(path: Path) -> Iterable[ast.stmt]:
@@ -230,9 +239,17 @@ def _of_condition(condition: ast.expr) -> Fact | None:
             (Ending.SUCCESS, Ending.REFUSAL) if negated else (Ending.FAILURE, Ending.SUCCESS)
         )
         return Fact.of(Aspect.ENDING, observed, (due,), witness=Witness.PROCESS)
+    if _is_nothing_compiled(condition):
+        return outcome_fact(Delivered.COMPILED, [Delivered.REUSED])
     if _is_about_words(condition):
         return Fact.of(Aspect.WORDS, Words.MISSING, (Words.AS_DUE,), witness=Witness.OUTPUT)
     return None
+
+
+def _is_nothing_compiled(condition: ast.expr) -> bool:
+    """Whether no operator of a network's run may be compiled: ``run.compiled == frozenset()``."""
+    text = ast.unparse(condition)
+    return isinstance(condition, ast.Compare) and text.endswith(".compiled == frozenset()")
 
 
 def _is_about_words(condition: ast.expr) -> bool:

@@ -16,7 +16,7 @@ from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import is_looked_for, observed_harm, sentence
-from pytest_ascendcache.plugin.claims import facts_of, open_facts
+from pytest_ascendcache.plugin.claims import facts_of, forget, open_facts
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.repeat import repeat_line
 from pytest_ascendcache.plugin.stash import (
@@ -116,6 +116,7 @@ def judge(
     that fails adds a record that says undecided.
     """
     if report.when != "call" and report.passed:
+        forget(item.config)
         return
     rule, expected = rule_of(item), _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
@@ -269,7 +270,7 @@ def _verdict(
         return Verdict(exception.cause)
     broken = isinstance(exception, _BROKEN) and was_called
     if (broken and report.when == "call") or harm is not None:
-        return broken_promise(rule.level, strict, harm)
+        return broken_promise(rule.level, strict, harm, rule.lowered)
     return Verdict.UNDECIDED
 
 

@@ -292,8 +292,11 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     broken = {rule for rule, verdict in verdicts.items() if verdict in matrix.BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
     wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]
-    wrong += [f"not decided by {rule}" for rule in sorted(undecided)]
-    if "pass" not in verdicts.values():
+    if not scene.unread:
+        wrong += [f"not decided by {rule}" for rule in sorted(undecided)]
+    elif not undecided:
+        wrong.append("no rule is undecided, although something cannot be read")
+    if "pass" not in verdicts.values() and not scene.unread:
         wrong.append("no rule passes: nothing shows that it was judged")
     state = "SURVIVED" if wrong else "noticed" if scene.breaks else "green"
     print(f"{state:<9}  {scene.name:<36} {scene.what}", flush=True)

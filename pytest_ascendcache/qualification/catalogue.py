@@ -279,8 +279,8 @@ class Scene:
 
     ``build`` makes the files below an empty directory and returns the arguments of pytest that
     have them judged. ``breaks`` are the rules that must find fault, and no other may; a scene that
-    breaks none shows that the suite does not blame what is right. ``what`` says in a few words what
-    is wrong. ``needs_root`` is set where the scene gives files to another user.
+    breaks none shows that the suite does not blame what is right. ``unread`` says that what lies there
+    cannot be read, so that other rules stay undecided. ``what`` says in a few words what is wrong. ``needs_root`` is set where the scene gives files to another user.
     """
 
     name: str
@@ -288,6 +288,7 @@ class Scene:
     what: str
     build: Callable[[Path], list[str]]
     needs_root: bool = False
+    unread: bool = False
 
 
 SCENES: dict[str, Scene] = {}
@@ -295,7 +296,7 @@ SCENES: dict[str, Scene] = {}
 
 
 def scene(
-    *breaks: str, what: str, needs_root: bool = False
+    *breaks: str, what: str, needs_root: bool = False, unread: bool = False
 ) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
     """Register a function that makes a scene; its name becomes the scene's."""
 
@@ -303,7 +304,7 @@ def scene(
         name = build.__name__.replace("_", "-")
         if name in SCENES:
             raise ValueError(f"the scene '{name}' exists twice.")
-        SCENES[name] = Scene(name, breaks, what, build, needs_root)
+        SCENES[name] = Scene(name, breaks, what, build, needs_root, unread)
         return build
 
     return decorate

@@ -379,6 +379,13 @@ def test_the_first_six_kinds_of_harm_fail_must_and_should_rules(level):
     assert failing == list(Harm)[:count]
 
 
+def test_what_another_cache_or_edition_leaves_open_may_not_do_harm_all_the_same():
+    failing = [
+        each for each in Harm if broken_promise(Level.INFO, True, each, True) is Verdict.FAIL
+    ]
+    assert failing == list(Harm)[:5]  # not a stale kernel
+
+
 def test_there_are_six_verdicts():
     assert [each.value for each in Verdict] == [
         "pass",

@@ -48,7 +48,12 @@ _ATC = (
     ("pytest --ascend-torchair", TORCHAIR),
 )
 _CI = (("ci/", JOB), ("git clone", NETWORK), ("python -m pip", NETWORK))
-_AUDIT = (("pytest --ascend-audit=/", OWN), ("less plan.sh", OWN), ("sh plan.sh", OWN))
+_AUDIT = (
+    ("pytest --ascend-audit=/", OWN),
+    ("ascendcache-audit /", OWN),
+    ("less plan.sh", OWN),
+    ("sh plan.sh", OWN),
+)
 _NODES = (("pytest --ascend-node", NODES),)
 _MINDSPORE = (("ci/", MINDSPORE), ("pytest --ascend-cache", MINDSPORE))
 _GATE = (("ascendcache-release-init", CANN), ("pytest --ascend-release", CANN))
@@ -102,7 +107,7 @@ STAGES = {
         )
     ),
     "docs/zh/atc.md": Stage(elsewhere=_ATC),
-    "docs/zh/audit.md": Stage(elsewhere=_AUDIT),
+    "docs/zh/audit.md": Stage(elsewhere=(_AUDIT[0], *_AUDIT[2:])),
     "docs/zh/guide.md": Stage(checkout=True),
     "docs/zh/mindspore.md": Stage(elsewhere=_MINDSPORE),
     "docs/zh/release-gate.md": Stage(elsewhere=_GATE),

@@ -181,7 +181,7 @@ def test_nothing_to_mark_is_not_decidable(network):
 
 def test_a_failing_rank_is_no_verdict(network):
     with pytest.raises(ToolchainError, match="RANK_ID"):
-        network.run(SQUARE, rank="x")
+        network.run(SQUARE, environment={"RANK_ID": "x"})
     run = network.attempt(network.request(SQUARE, rank="x"))
     assert not run.succeeded
     assert "ended with exit status 1" in run.wrong[""]

@@ -393,4 +393,4 @@ def test_an_empty_cache_path_is_no_root(tmp_path: Path, python: Path) -> None:
     name = network.outputs[0]
     assert np.allclose(result.outputs[name], exact[name])
     assert [each.kernel for each in toolchain.ran(request)]
-    assert len(toolchain.compiled(request)) == 1
+    assert len(toolchain.compiles_of(request)) == 1

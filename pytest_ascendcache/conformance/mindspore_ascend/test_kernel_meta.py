@@ -14,6 +14,7 @@ import pytest
 
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK, square_network
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.ranks import kernel_meta
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
@@ -86,7 +87,9 @@ def test_no_kernel_of_another_release_runs(network: NetworkUnderTest) -> None:
     finally:
         network.toolchain = judged
     run = right(network, NETWORK, f"the run after one of {other.version}")
-    assert run.reused == frozenset(), f"what {other.version} compiled is run by {judged.version}"
+    assert run.reused == frozenset(), network.evidence.found(
+        Delivery.STALE, f"what {other.version} compiled is run by {judged.version}"
+    )
 
 
 @rule("robust/heals-damaged-entry")
@@ -174,7 +177,7 @@ def test_a_process_of_its_own_finds_what_a_forked_one_left(
         for fresh in (first, not first):
             script = Script(fresh=fresh, jit_level=mode)
             run = right(network, NETWORK, "the run", script=script)
-        made = cast(Any, network.toolchain).compiled(run.result.request)
+        made = cast(Any, network.toolchain).compiles_of(run.result.request)
         assert made == [], "the second process compiles again"
 
 

@@ -45,7 +45,11 @@ def _audit(*directories: Path) -> list[str]:
 
 
 def _wrong(
-    make: Callable[[Path], Made], *breaks: str, what: str, needs_root: bool = False
+    make: Callable[[Path], Made],
+    *breaks: str,
+    what: str,
+    needs_root: bool = False,
+    unread: bool = False,
 ) -> Callable[[Callable[[Made], object]], object]:
     """Register a scene: ``make`` makes a sound cache, and a function makes something wrong."""
 
@@ -55,7 +59,7 @@ def _wrong(
             return _audit(directory)
 
         build.__name__ = change.__name__
-        return scene(*breaks, what=what, needs_root=needs_root)(build)
+        return scene(*breaks, what=what, needs_root=needs_root, unread=unread)(build)
 
     return decorate
 
@@ -206,14 +210,19 @@ def index_leads_out(place: Path) -> None:
     _list_kernel(place, "/usr/lib/kernel.o")
 
 
-@_wrong(kernel_cache, PLAIN, what="a link")
+@_wrong(kernel_cache, PLAIN, what="a link", unread=True)
 def link_in_cache(cache: KernelCache) -> None:
     outside = cache.root.with_name("outside")
     outside.mkdir()
     (cache.soc / "kernels").symlink_to(outside)
 
 
-@_wrong(kernel_cache, WHOLE, what="a pipe with the name of an object: opening it waits for ever")
+@_wrong(
+    kernel_cache,
+    WHOLE,
+    what="a pipe with the name of an object: opening it waits for ever",
+    unread=True,
+)
 def pipe_in_cache(cache: KernelCache) -> None:
     cache.entries[1].object.unlink()
     os.mkfifo(cache.entries[1].object, 0o640)

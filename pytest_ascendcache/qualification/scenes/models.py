@@ -152,7 +152,7 @@ def model_by_a_toolchain_whose_fused_keys_lack_the_mode(directory: Path) -> list
     return judge(path, defect)
 
 
-@scene(what="the cache has only kernels of another model")
+@scene(CACHED, what="the cache has only kernels of another model")
 def model_with_the_cache_of_another(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _write_model(path.parent / "model.onnx", places=4)

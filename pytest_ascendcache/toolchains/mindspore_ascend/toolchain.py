@@ -131,7 +131,7 @@ class MindSporeAscendToolchain(BaseToolchain):
         """What kernels depend on besides their operator, each with a change of it."""
         return SETTINGS
 
-    def compiled(self, request: TrainRequest) -> list[Happened]:
+    def compiles_of(self, request: TrainRequest) -> list[Happened]:
         """The kernels that the stand-in compiler made in a run. Prebuilds are not among them."""
         return [each for each in happened(request) if each.event == "compile"]
 
@@ -161,7 +161,7 @@ class MindSporeAscendToolchain(BaseToolchain):
         )
         argv = launcher.argv(program, arguments)
         return RankProcess(
-            request, argv, running, self.deadline, lambda _: len(self.compiled(request)), _SLEEPS
+            request, argv, running, self.deadline, lambda _: len(self.compiles_of(request)), _SLEEPS
         )
 
     def environment(self, request: TrainRequest) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.mindspore_stories import right, usual, waited
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -34,4 +35,6 @@ def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest)
     with network.watch() as watch:
         run = waited(watch, watch.start(network.request(wanted)))
     right(run, f"the run after one of {other.version}")
-    assert run.reused == frozenset(), f"what {other.version} compiled is run by {judged.version}"
+    assert run.reused == frozenset(), network.evidence.found(
+        Delivery.STALE, f"what {other.version} compiled is run by {judged.version}"
+    )
