@@ -124,10 +124,12 @@ def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
     if place is None:
         return [Fact.of(Aspect.CLAIM, "not run", witness=Witness.CONDITION)]
     statement = _statement_at(place)
-    if compared is not None and compared.facts and place.frame.f_code is compared.code:
-        # An earlier comparison of the same function may have been caught.
-        if statement is None or _spans(statement, compared.line):
-            return list(compared.facts)
+    same = compared is not None and compared.code is place.frame.f_code
+    # An earlier comparison of the same function may have been caught.
+    if compared is not None and same and (statement is None or _spans(statement, compared.line)):
+        facts = list(compared.facts)
+        if facts:
+            return facts
     condition = statement.test if isinstance(statement, ast.Assert) else None
     if condition is not None:
         if fact := _of_condition(condition):

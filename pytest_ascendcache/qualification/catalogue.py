@@ -278,9 +278,10 @@ class Scene:
     """Files as users might leave them, for rules that judge files rather than a toolchain.
 
     ``build`` makes the files below an empty directory and returns the arguments of pytest that
-    have them judged. ``breaks`` are the rules that must find fault, and no other may; a scene that
-    breaks none shows that the suite does not blame what is right. ``unread`` says that what lies there
-    cannot be read, so that other rules stay undecided. ``what`` says in a few words what is wrong. ``needs_root`` is set where the scene gives files to another user.
+    have them judged. ``breaks`` are the rules that must find fault, and no other may; a scene
+    that breaks none shows that the suite does not blame what is right. ``unread`` says that what
+    lies there cannot be read, so that other rules stay undecided. ``what`` says in a few words
+    what is wrong. ``needs_root`` is set where the scene gives files to another user.
     """
 
     name: str
