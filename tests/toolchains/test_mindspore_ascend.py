@@ -356,7 +356,7 @@ def test_a_good_cache_passes(pytester: pytest.Pytester, python: Path) -> None:
 
 
 FAULTS = {
-    "narrow-key": ("made_for and chip", "warn"),
+    "narrow-key": ("made_for and chip", "fail"),
     "trusts-info": ("without_a_readable_info and not cap", "fail"),
     "says-nothing": ("info_says", "fail"),
     "dies-of-damage": ("metadata-cut-in-half and each", "fail"),

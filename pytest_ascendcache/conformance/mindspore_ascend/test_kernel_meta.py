@@ -69,7 +69,9 @@ def test_no_kernel_runs_that_was_made_for_something_else(
     right(network, SQUARE, "the first run")
     run = right(network, SQUARE, "the run after the change", environment=setting.environment)
     told = [each.identity[setting.field] for each in what_ran(network, run)]
-    assert told == [setting.told], f"{setting.name}={setting.value}: a kernel made without it ran"
+    assert told == [setting.told], network.evidence.found(
+        Delivery.STALE, f"{setting.name}={setting.value}: a kernel made without it ran"
+    )
 
 
 @rule("robust/upgrade-stamp")
