@@ -21,9 +21,9 @@ import pytest
 from pytest_ascendcache.caches import find_canaries
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf, rest_entry
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, needs, rule
-from pytest_ascendcache.contract import CacheMode, Capability
+from pytest_ascendcache.contract import CacheMode, Capability, Fate
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
-from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.contract.facts import Delivery, outcome_fact
 from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState, Operation, Tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
@@ -529,7 +529,10 @@ def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
         if not stored:
             raise NotDecidable(f"{where}: a run after an upgrade stores nothing")
         lost = stored - {stem for stem, each in cache.entries().items() if each.is_valid}
-        assert not lost, f"{where}: what a run of the new version has stored is removed"
+        assert not lost, cache.evidence.found(
+            outcome_fact(Fate.REMOVED, [Fate.KEPT]),
+            f"{where}: what a run of the new version has stored is removed",
+        )
 
 
 def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:

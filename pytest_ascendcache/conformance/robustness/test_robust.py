@@ -12,7 +12,8 @@ from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, REPLACED, needs, rule
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import Capability, Delivered
+from pytest_ascendcache.contract.facts import outcome_fact
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -242,6 +243,9 @@ def test_a_cache_of_another_user_gives_hits(
 def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:
     assert run.succeeded, f"{operator}: the compile {run.result.ending}"
     if hit:
-        assert run.served_from(operator), f"{operator}: its entry is not reused"
+        again = outcome_fact(Delivered.COMPILED, [Delivered.REUSED], operator)
+        assert run.served_from(operator), cache.evidence.found(
+            again, f"{operator}: its entry is not reused"
+        )
     else:
         assert cache.delivers_fresh(run, operator), f"{operator}: a wrong kernel is delivered"
