@@ -85,6 +85,13 @@ RUNS = {
         "--ascend-rule=aging/creates-ini",
         "--ascend-rule=impl-mode/type-list",
     ),
+    "causes": (
+        "--ascend-profile=cann",
+        "--ascend-rule=aging/ini-for-all-users",
+        "--ascend-rule=aging/bad-values",
+        "--ascend-rule=impl-mode/unsupported",
+        "--ascend-rule=robust/read-only-cache",
+    ),
     "undecided": ("--ascend-defect=serves-once", "--ascend-rule=robust/read-only-cache"),
 }
 NIGHTLY = {
