@@ -294,7 +294,8 @@ def test_a_node_takes_what_another_gives_up(
                 installed = process.begin()
                 held.release()
                 ended = held.result()  # it may refuse, because the package is in use again
-                assert (ended.returncode or 0) >= 0, f"{where}; the first {ended.ending}"
+                has_ended = ended.returncode is not None and ended.returncode >= 0
+                assert has_ended, f"{where}; the first {ended.ending}"
                 assert installed == 0, f"{where}; the second ended with exit status {installed}"
                 _installed(kernels, views.backing / "opp", [package], f"{where};")
                 assert process.end() == 0, f"{where}; the second cannot uninstall"
