@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest_ascendcache
 from pytest_ascendcache import toolchains
+from pytest_ascendcache.contract import options
 from pytest_ascendcache.observation import request_options
 from pytest_ascendcache.plugin import fixtures, hookspecs
 
@@ -32,7 +33,7 @@ _OF_TOOLCHAINS = (
     "CompileRequest",
     "CompileResult",
 )
-_KEYWORDS = (request_options.EntryOptions, request_options.RequestOptions)
+_KEYWORDS = (options.EntryOptions, request_options.RequestOptions)
 
 
 def api_reference() -> str:
