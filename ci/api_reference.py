@@ -124,7 +124,8 @@ def _named(annotation: Any) -> str:
     """An annotation as it is written, with texts in the place of their aliases."""
     text = str(getattr(annotation, "__forward_arg__", annotation))
     for alias in ("ModeName", "SelectModeName", "PhaseName"):
-        texts = " | ".join(map(repr, getattr(request_options, alias).__args__))
+        module = request_options if alias == "PhaseName" else options
+        texts = " | ".join(map(repr, getattr(module, alias).__args__))
         text = re.sub(rf"\b{alias}\b", texts, text)
     return text
 
