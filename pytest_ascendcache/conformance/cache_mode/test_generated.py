@@ -15,10 +15,14 @@ from pytest_ascendcache.conformance.kit.generated import (
 from pytest_ascendcache.conformance.kit.implementations import tables_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
+from pytest_ascendcache.conformance.kit.walked import refused_elsewhere, walked
 from pytest_ascendcache.contract import Capability, PrecisionFile
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
+
+TRIES = {"pairwise": 3, "triples": 6, "full": 64}
+"""``--ascend-matrix`` -> of how many types a kind of change is tried."""
 
 
 @pytest.fixture
@@ -44,6 +48,24 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
             f"{len(compiled)} of {len(served.operators)} operators stored together are not "
             f"reused, among them {compiled[0]}: {served[compiled[0]]}"
         )
+
+
+@rule("cache-mode/key-separates")
+def test_a_change_anywhere_in_a_description_counts(cache: CacheUnderTest, matrix: str) -> None:
+    """One thing of a description at a time, whatever it is: what is compiled without a cache is
+    delivered its own kernel, and what is refused without a cache is refused beside a warm one."""
+    runs, bases = FamilyRuns(cache), generated(matrix, near=False)
+    found = walked(
+        cache, list({each.type: each for each in bases}.values()), TRIES[matrix], seeded(3)
+    )
+    stored = cache.compile(*shuffled(found.accepted, seed=seeded(1)), mode=ENABLE)
+    served = cache.compile(*shuffled(found.accepted, seed=seeded(2)), mode=ENABLE)
+    wrong = runs.wrong(stored, found.accepted) + runs.wrong(served, found.accepted)
+    facts = [*runs.facts(wrong, served), *refused_elsewhere(cache, found.refused.values())]
+    cache.evidence.notes.append(
+        f"{len(found.accepted)} changed descriptions are compiled, {len(found.refused)} refused"
+    )
+    require_none(facts, cache.evidence)
 
 
 @rule("combinations/numbers")

@@ -1,0 +1,203 @@
+"""Changes one thing of an operator's description at a time, to each special value of its kind.
+
+The walker goes over the description itself: every tensor, every field, every attribute, of
+whatever type. Nothing here is written for one operator type, so a field that nobody thought of is
+changed, too. Many changed descriptions are refused by a toolchain; what they ask is then whether
+they are refused beside a warm cache as well.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.dtypes import DataType, data_type, type_names
+from pytest_ascendcache.operators.spec import AttributeValue
+
+Shape = tuple[int, ...]
+Change = tuple[str, OperatorSpec]
+"""What was changed, the same words for every operator, and the changed operator."""
+
+_SHAPES: Mapping[str, Callable[[Shape], Shape]] = {
+    "leading 1": lambda shape: (1, *shape),
+    "trailing 1": lambda shape: (*shape, 1),
+    "inner 1": lambda shape: (*shape[:1], 1, *shape[1:]),
+    "first two swapped": lambda shape: (*shape[1::-1], *shape[2:]),
+    "last two swapped": lambda shape: (*shape[:-2], *shape[:-3:-1]),
+    "reversed": lambda shape: shape[::-1],
+    "digits joined": lambda shape: (*shape[:-2], int("".join(map(str, shape[-2:])))),
+    "digits moved": lambda shape: (*shape[:-1], int(f"1{shape[-1]}")),
+    "first 0": lambda shape: (0, *shape[1:]),
+    "last 0": lambda shape: (*shape[:-1], 0),
+    "flat": lambda shape: (math.prod(shape),),
+    "first + 1": lambda shape: (shape[0] + 1, *shape[1:]),
+    "last + 1": lambda shape: (*shape[:-1], shape[-1] + 1),
+    "last x 10": lambda shape: (*shape[:-1], shape[-1] * 10),
+    "last + 2^8": lambda shape: (*shape[:-1], shape[-1] + (1 << 8)),
+    "first + 2^16": lambda shape: (shape[0] + (1 << 16), *shape[1:]),
+    "first + 2^32": lambda shape: (shape[0] + (1 << 32), *shape[1:]),
+}
+_FORMATS = ("ND", "NCHW", "NHWC", "NC1HWC0", "FRACTAL_NZ")
+
+
+def walk(
+    bases: Sequence[OperatorSpec], seed: int
+) -> Iterator[tuple[str, tuple[OperatorSpec, ...]]]:
+    """For every kind of change, operators so changed, of different types in a drawn order."""
+    rng = random.Random(seed)
+    by_kind: dict[str, list[OperatorSpec]] = {}
+    for base in bases:
+        changed = list(changes(base))
+        rng.shuffle(changed)
+        for what, one in dict(changed).items():
+            by_kind.setdefault(what, []).append(one)
+    for what, ones in by_kind.items():
+        rng.shuffle(ones)
+        yield what, tuple(ones)
+
+
+def changes(operator: OperatorSpec) -> Iterator[Change]:
+    """The operator with one thing changed, each under a name of what was changed. A change of
+    shape or type is made in all tensors that are alike, and in one tensor alone."""
+    unchanged = _key(operator)
+    seen = {unchanged}
+    for what, changed in (*_tensors(operator), *_attributes(operator), *_whole(operator)):
+        if (key := _key(changed)) not in seen:
+            seen.add(key)
+            yield what, changed
+
+
+def _key(operator: OperatorSpec) -> tuple[object, ...]:
+    # repr, because True equals 1 and 0.0 equals -0.0.
+    tensors = (operator.inputs, operator.outputs)
+    return (operator.type, repr(tensors), repr(operator.attributes), operator.fuzzy)
+
+
+def _tensors(operator: OperatorSpec) -> Iterator[Change]:
+    tensors = (*operator.inputs, *operator.outputs)
+    for shape in dict.fromkeys(each.shape for each in tensors if each.shape):
+        for what, change in _SHAPES.items():
+            yield f"shape: {what}", _each(operator, _reshaped(shape, change(shape)))
+    for what, change in _SHAPES.items():
+        yield f"all shapes: {what}", _each(operator, _every_shape(change))
+    for dtype in dict.fromkeys(each.dtype for each in tensors):
+        for name in type_names():
+            changed = data_type(name)
+            yield f"type: {name}", _each(operator, _retyped(dtype, changed))
+    for name in _FORMATS:
+        yield f"format: {name}", _each(operator, lambda each, to=name: replace(each, format=to))
+    for place, tensor in enumerate(tensors):
+        yield from _alone(operator, place, tensor)
+
+
+def _alone(operator: OperatorSpec, place: int, tensor: TensorDesc) -> Iterator[Change]:
+    """Changes of one tensor."""
+    where = "input" if place < len(operator.inputs) else "output"
+
+    def at(changed: TensorDesc) -> OperatorSpec:
+        places = iter(range(len(operator.inputs) + len(operator.outputs)))
+        return _each(operator, lambda each: changed if next(places) == place else each)
+
+    if tensor.shape:
+        for what, change in _SHAPES.items():
+            yield f"{where} shape: {what}", at(replace(tensor, shape=change(tensor.shape)))
+    for name in type_names():
+        if (dtype := data_type(name)).bits == tensor.dtype.bits:
+            yield f"{where} type of the same width", at(replace(tensor, dtype=dtype))
+    for name in _FORMATS:
+        yield f"{where} format: {name}", at(replace(tensor, format=name))
+    for what, values in _lists(tensor.const_value):
+        changed = replace(tensor, const_value=values, shape=(len(values),))
+        yield f"constant: {what}", at(changed)
+
+
+def _attributes(operator: OperatorSpec) -> Iterator[Change]:
+    for place, attribute in enumerate(operator.attributes):
+        before, after = operator.attributes[:place], operator.attributes[place + 1 :]
+        yield "attribute: absent", replace(operator, attributes=(*before, *after))
+        for what, value in _values(attribute.value):
+            changed = Attribute(attribute.name, attribute.type, value)
+            yield f"attribute: {what}", replace(operator, attributes=(*before, changed, *after))
+    extra = Attribute("ascendcache_extra", "int", 1)
+    yield "attribute: another", replace(operator, attributes=(*operator.attributes, extra))
+
+
+def _values(value: AttributeValue) -> Iterator[tuple[str, AttributeValue]]:
+    """Values that a careless key takes for this one."""
+    if isinstance(value, bool):
+        yield "other flag", not value
+    elif isinstance(value, int):
+        for what, number in (
+            ("+ 1", value + 1),
+            ("negated", -value),
+            ("+ 2^32", value + (1 << 32)),
+        ):
+            yield f"number {what}", number
+    elif isinstance(value, float):
+        yield "nearest float", nearest_float32(value)
+        yield "number negated", -value
+        yield "number 0", 0.0
+        yield "number -0", -0.0
+    elif isinstance(value, str):
+        for what, text in (("upper case", value.upper()), ("capitalised", value.capitalize())):
+            yield f"text in {what}", text
+        yield "empty text", ""
+        yield "text and a blank", f"{value} "
+    elif isinstance(value, tuple):
+        yield from _lists(value)
+
+
+def _lists(values: tuple[object, ...]) -> Iterator[tuple[str, AttributeValue]]:
+    """Lists that a careless key takes for this one. Nothing for an empty list."""
+    if not values:
+        return
+    last = values[-1]
+    yield "list reversed", values[::-1]
+    yield "list repeated", values + values
+    yield "list longer", (*values, last)
+    yield "list shorter", values[:-1]
+    if isinstance(last, (int, float)) and not isinstance(last, bool):
+        yield "last + 1", (*values[:-1], last + 1)
+        yield "first + 1", (values[0] + 1, *values[1:])
+        yield "last negated", (*values[:-1], -last)
+    if isinstance(last, float):
+        yield "last the nearest float", (*values[:-1], nearest_float32(last))
+
+
+def nearest_float32(value: float) -> float:
+    """The next float32 above a number."""
+    import numpy
+
+    return float(numpy.nextafter(numpy.float32(value), numpy.float32(math.inf)))
+
+
+def _whole(operator: OperatorSpec) -> Iterator[Change]:
+    inputs = operator.inputs
+    yield "inputs reversed", replace(operator, inputs=inputs[::-1])
+    yield "an input less", replace(operator, inputs=inputs[:-1])
+    yield "an input more", replace(operator, inputs=(*inputs, *inputs[-1:]))
+    yield "an output more", replace(operator, outputs=(*operator.outputs, *operator.outputs[-1:]))
+
+
+def _each(operator: OperatorSpec, change: Callable[[TensorDesc], TensorDesc]) -> OperatorSpec:
+    inputs, outputs = (tuple(map(change, each)) for each in (operator.inputs, operator.outputs))
+    return replace(operator, inputs=inputs, outputs=outputs)
+
+
+def _reshaped(old: Shape, new: Shape) -> Callable[[TensorDesc], TensorDesc]:
+    return lambda each: replace(each, shape=new) if each.shape == old else each
+
+
+def _every_shape(change: Callable[[Shape], Shape]) -> Callable[[TensorDesc], TensorDesc]:
+    return lambda each: (
+        each if not each.shape or each.is_const else replace(each, shape=change(each.shape))
+    )
+
+
+def _retyped(old: DataType, new: DataType) -> Callable[[TensorDesc], TensorDesc]:
+    return lambda each: (
+        replace(each, dtype=new) if each.dtype == old and not each.is_const else each
+    )
