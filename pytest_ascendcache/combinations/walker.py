@@ -12,6 +12,8 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.dtypes import DataType, data_type, type_names
@@ -88,7 +90,7 @@ def _tensors(operator: OperatorSpec) -> Iterator[Change]:
             changed = data_type(name)
             yield f"type: {name}", _each(operator, _retyped(dtype, changed))
     for name in _FORMATS:
-        yield f"format: {name}", _each(operator, lambda each, to=name: replace(each, format=to))
+        yield f"format: {name}", _each(operator, partial(replace, format=name))
     for place, tensor in enumerate(tensors):
         yield from _alone(operator, place, tensor)
 
@@ -150,21 +152,21 @@ def _values(value: AttributeValue) -> Iterator[tuple[str, AttributeValue]]:
         yield from _lists(value)
 
 
-def _lists(values: tuple[object, ...]) -> Iterator[tuple[str, AttributeValue]]:
+def _lists(values: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Lists that a careless key takes for this one. Nothing for an empty list."""
     if not values:
         return
-    last = values[-1]
+    *first, last = values
     yield "list reversed", values[::-1]
     yield "list repeated", values + values
     yield "list longer", (*values, last)
-    yield "list shorter", values[:-1]
+    yield "list shorter", tuple(first)
     if isinstance(last, (int, float)) and not isinstance(last, bool):
-        yield "last + 1", (*values[:-1], last + 1)
+        yield "last + 1", (*first, last + 1)
         yield "first + 1", (values[0] + 1, *values[1:])
-        yield "last negated", (*values[:-1], -last)
+        yield "last negated", (*first, -last)
     if isinstance(last, float):
-        yield "last the nearest float", (*values[:-1], nearest_float32(last))
+        yield "last the nearest float", (*first, nearest_float32(last))
 
 
 def nearest_float32(value: float) -> float:

@@ -1,0 +1,175 @@
+"""What is asked of a cache, under what restricts it.
+
+A restriction may cost a hit, never the kernel: every operator is delivered that of a fresh compile.
+
+Each restriction is tried with a hit, a miss beside entries of the same type, a damaged entry, force
+and disable. Afterwards, without the restriction, the cache works again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import make_immutable
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
+from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, HIT, needs, rule
+from pytest_ascendcache.contract import CacheMode, Capability
+from pytest_ascendcache.contract.facts import Delivery, Ending, Fact
+from pytest_ascendcache.faults import DAMAGES, Act, Action, CrashKind
+from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import CompileRequest
+
+_STORED = tuple(
+    operator_of("Add", (rows, 24), (rows, 24), name=f"add_{rows}") for rows in (1, 2, 3)
+)
+_ASKED: dict[str, tuple[OperatorSpec, CacheMode]] = {
+    "a hit": (_STORED[0], ENABLE),
+    "a miss beside entries of its type": (operator_of("Add", (4, 24), (4, 24), name="new"), ENABLE),
+    "a miss that has one extent more": (
+        operator_of("Add", (1, 1, 24), (1, 24), name="more"),
+        ENABLE,
+    ),
+    "a damaged entry": (_STORED[1], ENABLE),
+    "disable": (_STORED[2], DISABLE),
+    "force": (_STORED[0], FORCE),
+}
+"""What is asked, in an order in which force comes last, because it empties the cache."""
+
+Restriction = Callable[[CacheUnderTest, CompileRequest], Iterator[CompileRequest]]
+"""Yields the request once, adapted, while the restriction holds."""
+
+
+def _frozen(paths: list[Path]) -> Iterator[None]:
+    """Make files immutable, also for root, which ignores modes."""
+    try:
+        if not all(make_immutable(path, True) for path in paths):
+            pytest.skip("chattr +i takes root, and a file system that knows it")
+        yield
+    finally:
+        for path in paths:
+            if path.exists():
+                make_immutable(path, False)
+
+
+def _read_only(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    paths = [cache.root, *(each for each in cache.root.rglob("*") if not each.is_symlink())]
+    for _ in _frozen(paths):
+        yield request
+
+
+def _entries_immutable(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    files = [
+        path for each in cache.entries().values() for path in (each.object_path, each.metadata_path)
+    ]
+    for _ in _frozen([path for path in files if path.exists()]):
+        yield request
+
+
+def _through_links(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    link = cache.sandbox / "link"
+    link.unlink(missing_ok=True)
+    link.symlink_to(cache.root)
+    yield replace(request, cache_dir=link)
+
+
+def _output_is_used(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    """The kernel of another operator lies where this one's is to be delivered."""
+    (wanted,) = request.operators
+    other = operator_of("Exp", (7, 24), name=wanted.name)
+    unused = cache.sandbox / "unused"
+    left = replace(cache.request(other, mode=DISABLE, cache_dir=unused), output=request.output)
+    assert cache.run_alone(left).succeeded
+    yield request
+
+
+def _strict_umask(_: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    yield replace(request, umask=0o077)
+
+
+def _elsewhere(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    place = cache.sandbox / "another" / "place" / "deep" / "below"
+    yield replace(request, work=place / "work", home=place / "home")
+
+
+_RESTRICTIONS: dict[str, Restriction] = {
+    "read-only": _read_only,
+    "immutable-entries": _entries_immutable,
+    "through-a-link": _through_links,
+    "used-output": _output_is_used,
+    "umask-077": _strict_umask,
+    "elsewhere": _elsewhere,
+}
+
+
+@rule("cache-mode/transparent")
+@pytest.mark.parametrize("restriction", _RESTRICTIONS)
+def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) -> None:
+    cache.warm(*_STORED)
+    cache.mark()
+    DAMAGES[1].apply(cache.entry(_STORED[1]))
+    facts = []
+    for asked, (operator, mode) in _ASKED.items():
+        request = cache.request(operator, mode=mode)
+        for restricted in _RESTRICTIONS[restriction](cache, request):
+            run = cache.unwatched(restricted)
+        facts += [
+            replace(each, detail=f"{asked}: {each.detail}") for each in _wrong(cache, run, mode)
+        ]
+    require_none(facts, cache.evidence)
+    _works_again(cache)
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(
+    "action", [Action.ENOSPC, Action.EROFS, Action.EACCES], ids=lambda e: e.name
+)
+def test_no_failing_call_costs_a_kernel(cache: CacheUnderTest, action: Action) -> None:
+    """The first change of the cache fails, and in another run the last one."""
+    needs(cache.toolchain, Capability.FAULT_POINTS, action)
+    cache.evidence.crash = CrashKind.INJECTED_ERROR.value
+    cache.warm(*_STORED)
+    cache.mark()
+    DAMAGES[1].apply(cache.entry(_STORED[1]))
+    facts = []
+    for asked, (operator, mode) in _ASKED.items():
+        compiling = cache.interruption(operator, mode=mode)
+        changes = [each for each in compiling.operations if each.act in (Act.CREATE, Act.WRITE)]
+        for operation in dict.fromkeys((*changes[:1], *changes[-1:])):
+            run = compiling.strike(action, operation)
+            facts += [
+                replace(each, detail=f"{asked}: {each.detail}") for each in _wrong(cache, run, mode)
+            ]
+        compiling.reset()
+    require_none([each for each in facts if each.observed != Ending.FAILURE.value], cache.evidence)
+    _works_again(cache)
+
+
+def _works_again(cache: CacheUnderTest) -> None:
+    """The entries are reused, from the second run on."""
+    cache.attempt(*_STORED, mode=ENABLE)
+    run = cache.attempt(*_STORED, mode=ENABLE)
+    require_none([*_wrong(cache, run, ENABLE)], cache.evidence)
+    assert {run[each] for each in _STORED} == {HIT}, "afterwards the entries are not reused"
+
+
+def _wrong(cache: CacheUnderTest, run: Run, mode: CacheMode) -> Iterator[Fact]:
+    """What is wrong with a run. Force may refuse where it cannot remove."""
+    if run.returncode is None:
+        yield Fact.seen(Ending.NO_END, f"the compile {run.result.ending}")
+    elif run.returncode < 0:
+        yield Fact.seen(Ending.CRASH, f"the compile {run.result.ending}")
+    elif not run.succeeded:
+        if mode is not FORCE and (why := cache.failed_for_the_cache(run)):
+            yield Fact.seen(Ending.FAILURE, why)
+    else:
+        for each in run.operators:
+            if mode is not ENABLE and run.served_from(each):
+                yield Fact.seen(Delivery.STALE, "a cached kernel is delivered", each)
+            elif not cache.delivers_fresh(run, each):
+                yield Fact.seen(Delivery.ANOTHER, "the kernel is not that of a fresh one", each)
