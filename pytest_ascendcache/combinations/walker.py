@@ -22,6 +22,11 @@ from pytest_ascendcache.operators.spec import AttributeValue
 Shape = tuple[int, ...]
 Change = tuple[str, OperatorSpec]
 """What was changed, the same words for every operator, and the changed operator."""
+ENTRY_OF_ITS_OWN = ("shape", "all shapes", "type", "format", "input ", "output ")
+"""Beginnings of the changes that need an entry of their own even if both kernels are equal. A list
+or a number may mean the same as another one: -1 is the last axis."""
+SELDOM_ACCEPTED = ("type", "input ", "output ")
+"""Beginnings of the changes that most operators do not take."""
 
 _SHAPES: Mapping[str, Callable[[Shape], Shape]] = {
     "leading 1": lambda shape: (1, *shape),
@@ -42,6 +47,7 @@ _SHAPES: Mapping[str, Callable[[Shape], Shape]] = {
     "first + 2^16": lambda shape: (shape[0] + (1 << 16), *shape[1:]),
     "first + 2^32": lambda shape: (shape[0] + (1 << 32), *shape[1:]),
 }
+_ODD_TYPES = ("bool", "double", "bfloat16")
 _FORMATS = ("ND", "NCHW", "NHWC", "NC1HWC0", "FRACTAL_NZ")
 
 
@@ -86,9 +92,8 @@ def _tensors(operator: OperatorSpec) -> Iterator[Change]:
     for what, change in _SHAPES.items():
         yield f"all shapes: {what}", _each(operator, _every_shape(change))
     for dtype in dict.fromkeys(each.dtype for each in tensors):
-        for name in type_names():
-            changed = data_type(name)
-            yield f"type: {name}", _each(operator, _retyped(dtype, changed))
+        for other in _like(dtype):
+            yield f"type: {dtype} as {other}", _each(operator, _retyped(dtype, other))
     for name in _FORMATS:
         yield f"format: {name}", _each(operator, partial(replace, format=name))
     for place, tensor in enumerate(tensors):
@@ -106,14 +111,22 @@ def _alone(operator: OperatorSpec, place: int, tensor: TensorDesc) -> Iterator[C
     if tensor.shape:
         for what, change in _SHAPES.items():
             yield f"{where} shape: {what}", at(replace(tensor, shape=change(tensor.shape)))
-    for name in type_names():
-        if (dtype := data_type(name)).bits == tensor.dtype.bits:
-            yield f"{where} type of the same width", at(replace(tensor, dtype=dtype))
+    for other in _like(tensor.dtype):
+        yield f"{where} type: {tensor.dtype} as {other}", at(replace(tensor, dtype=other))
     for name in _FORMATS:
         yield f"{where} format: {name}", at(replace(tensor, format=name))
     for what, values in _lists(tensor.const_value):
         changed = replace(tensor, const_value=values, shape=(len(values),))
         yield f"constant: {what}", at(changed)
+
+
+def _like(dtype: DataType) -> Iterator[DataType]:
+    """Types that a careless key takes for this one: of its width, or nearly of its name."""
+    for other in map(data_type, type_names()):
+        stem = other.name.rstrip("0123456789")
+        near = other.bits == dtype.bits or dtype.name.endswith(stem) or other.name in _ODD_TYPES
+        if near and other != dtype:
+            yield other
 
 
 def _attributes(operator: OperatorSpec) -> Iterator[Change]:

@@ -15,7 +15,7 @@ from pytest_ascendcache.conformance.kit.generated import (
 from pytest_ascendcache.conformance.kit.implementations import tables_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
-from pytest_ascendcache.conformance.kit.walked import refused_elsewhere, walked
+from pytest_ascendcache.conformance.kit.walked import refused_elsewhere, sharing, walked
 from pytest_ascendcache.contract import Capability, PrecisionFile
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
@@ -54,14 +54,17 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
 def test_a_change_anywhere_in_a_description_counts(cache: CacheUnderTest, matrix: str) -> None:
     """One thing of a description at a time, whatever it is: what is compiled without a cache is
     delivered its own kernel, and what is refused without a cache is refused beside a warm one."""
-    runs, bases = FamilyRuns(cache), generated(matrix, near=False)
-    found = walked(
-        cache, list({each.type: each for each in bases}.values()), TRIES[matrix], seeded(3)
-    )
-    stored = cache.compile(*shuffled(found.accepted, seed=seeded(1)), mode=ENABLE)
-    served = cache.compile(*shuffled(found.accepted, seed=seeded(2)), mode=ENABLE)
-    wrong = runs.wrong(stored, found.accepted) + runs.wrong(served, found.accepted)
+    runs = FamilyRuns(cache)
+    every = {each.type: each for each in generated(matrix, near=False)}
+    bases = runs.fresh(tuple(every.values()))
+    found = walked(cache, tuple(bases), TRIES[matrix], seeded(3))
+    fresh = {**bases, **found.accepted}
+    stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
+    served = cache.compile(*shuffled(fresh, seed=seeded(2)), mode=ENABLE)
+    wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
     facts = [*runs.facts(wrong, served), *refused_elsewhere(cache, found.refused.values())]
+    if cache.marks:
+        facts += sharing(served, found.distinct)
     cache.evidence.notes.append(
         f"{len(found.accepted)} changed descriptions are compiled, {len(found.refused)} refused"
     )

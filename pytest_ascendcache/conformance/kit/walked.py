@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_ascendcache.combinations.walker import walk
+from pytest_ascendcache.combinations.differences import differences
+from pytest_ascendcache.combinations.walker import ENTRY_OF_ITS_OWN, SELDOM_ACCEPTED, walk
+from pytest_ascendcache.conformance.kit.vocabulary import HIT, NEW
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.facts import Delivery, Fact
+from pytest_ascendcache.contract.facts import Delivery, Fact, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -16,17 +18,22 @@ from pytest_ascendcache.operators import OperatorSpec
 @dataclass
 class Walked:
     """Changed operators: those that the toolchain compiles without a cache, with the run that
-    compiled each, and one that it refuses for each kind of change of which it refuses any."""
+    compiled each, and one that it refuses for each kind of change. Those that are ``distinct`` need
+    an entry of their own."""
 
     accepted: dict[OperatorSpec, Run] = field(default_factory=dict)
     refused: dict[str, OperatorSpec] = field(default_factory=dict)
+    distinct: set[OperatorSpec] = field(default_factory=set)
 
 
 def walked(cache: CacheUnderTest, bases: Sequence[OperatorSpec], tries: int, seed: int) -> Walked:
     """Compile without a cache, for each kind of change, changed operators of up to ``tries`` types
     until one is accepted."""
     walk_of = Walked()
-    left = {what: list(ones[:tries]) for what, ones in walk(bases, seed)}
+    left = {
+        what: list(ones[: 1 if what.startswith(SELDOM_ACCEPTED) else tries])
+        for what, ones in walk(bases, seed)
+    }
     numbers = itertools.count()
     while left:
         # Each type once in a run, so that no key can mix up what is compiled in it.
@@ -36,6 +43,9 @@ def walked(cache: CacheUnderTest, bases: Sequence[OperatorSpec], tries: int, see
                 tried[what] = ones.pop().named(f"walked_{next(numbers)}")
         accepted = _accepted(cache, tried.values())
         walk_of.accepted |= accepted
+        walk_of.distinct |= {
+            each for what, each in tried.items() if what.startswith(ENTRY_OF_ITS_OWN)
+        }
         for what, each in tried.items():
             if each not in accepted:
                 walk_of.refused.setdefault(what, each)
@@ -66,6 +76,17 @@ def _accepted(cache: CacheUnderTest, operators: Iterable[OperatorSpec]) -> dict[
 def _fresh(cache: CacheUnderTest, *operators: OperatorSpec) -> Run:
     unused = cache.sandbox / "unused"
     return cache.unwatched(cache.request(*operators, mode=CacheMode.DISABLE, cache_dir=unused))
+
+
+def sharing(served: Run, distinct: Collection[OperatorSpec]) -> Iterator[Fact]:
+    """Facts about operators that are served from the entry of another one."""
+    owners: dict[frozenset[str], OperatorSpec] = {}
+    for each in served.operators:
+        if (stems := served.served_from(each)) and owners.setdefault(stems, each) is not each:
+            other = owners[stems]
+            if each in distinct or other in distinct:
+                detail = f"it shares an entry with {other}: {'; '.join(differences(other, each))}"
+                yield outcome_fact(HIT, [NEW], each, detail=detail)
 
 
 def refused_elsewhere(cache: CacheUnderTest, operators: Iterable[OperatorSpec]) -> Iterator[Fact]:

@@ -399,3 +399,23 @@ def rank_files_open_to_all(self, right, point, target, data):
     if point.startswith("meta."):
         path.chmod(0o666)
     return path
+
+
+@defect(TRANSPARENT, overrides=OutputPolicy.deliver)
+def keeps_what_lies_at_the_output(self, right, output, index, model):
+    """A file that lies where a kernel is delivered is not replaced."""
+    before = {path: path.read_bytes() for path in output.glob("*.om")}
+    path = right(output, index, model)
+    if path in before:
+        path.write_bytes(before[path])
+    return path
+
+
+@defect(TRANSPARENT, overrides=LookupPolicy.find)
+def read_only_serves_the_type(self, right, fs, entry, expected):
+    """In a cache that cannot be written, a miss serves any entry of the operator's type."""
+    found = right(fs, entry, expected)
+    if found is None and not os.access(entry.directory, os.W_OK):
+        same = sorted(entry.directory.glob(entry.stem[: entry.stem.rindex("_")] + "_*.o"))
+        return same[0].read_bytes() if same else None
+    return found

@@ -337,3 +337,19 @@ def key_with_tensor_names(self, right, tensor):
 def key_with_attribute_order(self, right, operator):
     """The order of attributes in the file is in the key."""
     return [[each.name, each.type, each.value] for each in operator.attributes]
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
+def leading_ones_not_in_key(self, right, tensor):
+    """Leading extents of 1 are not in the key."""
+    shape = list(tensor.shape)
+    while shape[:1] == [1] and len(shape) > 1:
+        del shape[0]
+    return {**right(tensor), "shape": shape}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
+def double_counts_as_float(self, right, tensor):
+    """double and float32 are one type in the key, and double is not compiled."""
+    fields = right(tensor)
+    return {**fields, "dtype": fields["dtype"].replace("double", "float32")}
