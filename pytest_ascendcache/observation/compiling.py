@@ -8,9 +8,17 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.caches import CacheLayout, Canary, Entry, Snapshot, read_entries
+from pytest_ascendcache.caches import (
+    CacheLayout,
+    Canary,
+    Entry,
+    Snapshot,
+    embedded_objects,
+    read_entries,
+)
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.options import ModeName
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
@@ -164,9 +172,18 @@ class WatchedCompiles(Gated):
             known=self.known.under(request.options.entry_choice),
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
+        if gated.status == 0 and self.control.serves_marked:
+            self._needs_objects(run)
         self.evidence.sizes += run.sizes(gated.number)
         self.evidence.steps.append(_step(run))
         return run
+
+    def _needs_objects(self, run: Run) -> None:
+        """Break the check if a delivered file has no kernel: those of the positive control had."""
+        for operator, path in zip(run.operators, run.result.delivered, strict=True):
+            if path is not None and not any(embedded_objects(path.read_bytes())):
+                message = f"{operator}: exit status 0, and {path.name} has no kernel in it"
+                raise AssertionError(self.evidence.found(Delivery.NOTHING, message, operator))
 
     # Entries.
 

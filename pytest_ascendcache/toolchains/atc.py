@@ -188,6 +188,12 @@ class AtcToolchain(CommandToolchain):
         seen._fault_route = Strace(argv)
         return seen
 
+    def apart(self) -> AtcToolchain:
+        """The same toolchain, each of whose processes is started anew: they share no hash seed."""
+        moved = copy.copy(self)
+        moved.launcher = HostLauncher(self.launcher, tuple)
+        return moved
+
     def on_host(self, name: str, process_id: int) -> AtcToolchain:
         """The same toolchain on a host of another name, whose first process has the id
         ``process_id``."""

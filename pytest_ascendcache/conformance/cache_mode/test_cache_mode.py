@@ -130,6 +130,18 @@ def test_enable_reuses_in_another_working_directory(
 
 
 @rule("cache-mode/enable-reuses")
+def test_enable_reuses_between_processes_that_share_nothing(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Each process is started anew, with another hash seed: forked ones have one in common."""
+    if (apart := getattr(cache.toolchain, "apart", None)) is not None:
+        cache.toolchain = apart()
+    for seed, expected in (("1", NEW), ("2", HIT), ("3", HIT)):
+        run = cache.compile(add, exp, mode=ENABLE, environment={"PYTHONHASHSEED": seed})
+        assert {run[add], run[exp]} == {expected}
+
+
+@rule("cache-mode/enable-reuses")
 def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
     environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "another"}

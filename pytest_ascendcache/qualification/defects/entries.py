@@ -401,6 +401,14 @@ def rank_files_open_to_all(self, right, point, target, data):
     return path
 
 
+@defect(TRANSPARENT, overrides=OutputPolicy.contents)
+def delivers_no_object(self, right, model):
+    """The delivered file of an operator that broadcasts has no kernel in it."""
+    whole = right(model)
+    broadcasts = len({each.shape for each in model.operator.inputs}) > 1
+    return whole.replace(model.object, b"") if broadcasts else whole
+
+
 @defect(TRANSPARENT, overrides=OutputPolicy.deliver)
 def keeps_what_lies_at_the_output(self, right, output, index, model):
     """A file that lies where a kernel is delivered is not replaced."""

@@ -339,6 +339,12 @@ def key_with_attribute_order(self, right, operator):
     return [[each.name, each.type, each.value] for each in operator.attributes]
 
 
+@defect(WIDE, overrides=KeyPolicy.fields)
+def hash_of_the_process_in_key(self, right, inputs):
+    """The key has a hash that Python seeds anew in each process."""
+    return {**right(inputs), "hash": hash(inputs.operator.type)}
+
+
 @defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
 def leading_ones_not_in_key(self, right, tensor):
     """Leading extents of 1 are not in the key."""

@@ -204,7 +204,8 @@ def concat(op: KernelContext) -> None:
     before, after = shape[:axis], shape[axis + 1 :]
     for each in tensors[1:]:
         op.expect_dtype_of_first(each)
-        if (*each.shape[:axis], *each.shape[axis + 1 :]) != (*before, *after):
+        rest = (*each.shape[:axis], *each.shape[axis + 1 :])
+        if len(each.shape) != len(shape) or rest != (*before, *after):
             op.fail(f"cannot join {list(shape)} and {list(each.shape)} along {axis}")
     along = sum(each.shape[axis] for each in tensors)
     op.expect_shape(op.output(), (*before, along, *after), tensors[0].dtype)

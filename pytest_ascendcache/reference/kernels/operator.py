@@ -91,8 +91,15 @@ class Tensor:
         """Round a float, or truncate a word, to the element type and write it.
 
         Every NaN is written as the same NaN, because its sign and payload differ between machines.
+        Raises ``UnsupportedOperator`` if the declared element type cannot hold what is computed.
         """
         value = value if self.epilogue is None else self.epilogue(value)
+        if isinstance(value, Value) and (value.type is Type.FLOAT) is not self.is_float:
+            computed = "numbers with a fraction" if self.is_float is False else "whole numbers"
+            raise UnsupportedOperator(
+                f"{self.role} is declared {self.dtype}, but {computed} are computed; declare the "
+                "element type of the inputs."
+            )
         if self.dtype == "float16":
             word = narrow(value)
         elif self.dtype == "float32":
