@@ -26,13 +26,20 @@ class InstallationPolicy:
         return f"adk_version={own_version()}\nops_version={self.operators_version(environ)}\n"
 
     def operators_version(self, environ: Mapping[str, str]) -> str:
-        """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none."""
+        """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none.
+
+        Raises ``AtcError`` (E40023) if the variable names no directory: another version would purge
+        the cache, and a misspelt path must not.
+        """
         opp = environ.get("ASCEND_OPP_PATH", "")
+        if opp and not Path(opp).is_dir():
+            raise invalid_path(opp, "ASCEND_OPP_PATH", "there is no such directory")
         try:
-            lines = (Path(opp) / "version.info").read_text(encoding="utf-8").splitlines()
+            text = (Path(opp) / "version.info").read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return "built-in"
-        values = (line.partition("=")[2].strip() for line in lines if line.startswith("Version="))
+        pairs = (line.partition("=") for line in text.splitlines())
+        values = (value.strip() for key, _, value in pairs if key.strip() == "Version")
         return next(values, "built-in")
 
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:

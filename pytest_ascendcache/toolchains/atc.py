@@ -298,7 +298,7 @@ def _distinct_names(operators: Sequence[OperatorSpec]) -> tuple[OperatorSpec, ..
     taken: set[str] = set()
     for index, operator in enumerate(operators):
         name = operator.name or f"{operator.type}_{index}"
-        if name in taken:
+        while name in taken:
             name = f"{name}_{index}"
         taken.add(name)
         named.append(operator.named(name))

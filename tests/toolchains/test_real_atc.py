@@ -232,6 +232,15 @@ def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
 
 
+def test_the_reference_compiles_a_listed_node_beside_an_equal_one_that_it_serves(
+    pytester: pytest.Pytester, atc: Path
+) -> None:
+    module = f"{conformance.PACKAGE}.cache_mode.test_debug"
+    check = f"{module}::test_a_listed_node_compiles_beside_a_twin_that_is_served"
+    arguments = ("--ascend-cache", f"--ascend-atc={atc}", "--pyargs", check)
+    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
+
+
 def test_another_chip(pytester: pytest.Pytester, tmp_path: Path, standin_atc: Path) -> None:
     atc = install_atc(tmp_path / "toolkit", "Ascend310P3", "Ascend910B3", server=standin_atc)
     refused = judge(pytester, atc, STORES)

@@ -76,7 +76,10 @@ def _compiled(
     order = []
     for node in graph.nodes:
         made = compiler.compiled(node.operator, config, cache)
-        stem = made.metadata["binFileName"]
-        kernels.setdefault(stem, Compiled(stem, made.symbol, made.object, made.metadata))
-        order.append(stem)
+        name = stem = made.metadata["binFileName"]
+        # A node in op_debug_list is compiled although an equal one was served.
+        while name in kernels and kernels[name].object != made.object:
+            name += "_again"
+        kernels.setdefault(name, Compiled(stem, made.symbol, made.object, made.metadata))
+        order.append(name)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))
