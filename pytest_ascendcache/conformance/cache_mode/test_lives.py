@@ -14,6 +14,7 @@ from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.life import Life
 from pytest_ascendcache.conformance.kit.lives import Lives
+from pytest_ascendcache.conformance.kit.pairs import pairs, triples
 from pytest_ascendcache.conformance.kit.together import Caches
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
@@ -65,6 +66,17 @@ def test_a_cache_lives_within_changing_limits(
     lives: Lives, ascend_evidence: Evidence, question: Question
 ) -> None:
     _judge(lives, aging, ascend_evidence, question)
+
+
+@asks("outcomes kernels healing upgrade private")
+def test_a_cache_lives_through_every_short_history(
+    lives: Lives,
+    request: pytest.FixtureRequest,
+    ascend_evidence: Evidence,
+    question: Question,
+) -> None:
+    full = request.getfixturevalue("ascend_session").settings.matrix == "full"
+    _judge(lives, triples if full else pairs, ascend_evidence, question)
 
 
 def _judge(
