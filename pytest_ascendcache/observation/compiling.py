@@ -13,17 +13,16 @@ from pytest_ascendcache.caches import (
     Canary,
     Entry,
     Snapshot,
-    embedded_objects,
     read_entries,
 )
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
-from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.options import ModeName
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
 from pytest_ascendcache.observation.gate import Gated
 from pytest_ascendcache.observation.gated_run import GatedRun, look
+from pytest_ascendcache.observation.invariants import broken_invariants
 from pytest_ascendcache.observation.known_entries import KnownEntries, problems_of
 from pytest_ascendcache.observation.markers import Markers, forget_reads
 from pytest_ascendcache.observation.request_options import (
@@ -172,18 +171,12 @@ class WatchedCompiles(Gated):
             known=self.known.under(request.options.entry_choice),
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
-        if gated.status == 0 and self.control.serves_marked:
-            self._needs_objects(run)
+        if broken := [*broken_invariants(run, self.control.serves_marked)]:
+            self.evidence.facts += broken
+            raise AssertionError("\n".join(map(str, broken)))
         self.evidence.sizes += run.sizes(gated.number)
         self.evidence.steps.append(_step(run))
         return run
-
-    def _needs_objects(self, run: Run) -> None:
-        """Break the check if a delivered file has no kernel: those of the positive control had."""
-        for operator, path in zip(run.operators, run.result.delivered, strict=True):
-            if path is not None and not any(embedded_objects(path.read_bytes())):
-                message = f"{operator}: exit status 0, and {path.name} has no kernel in it"
-                raise AssertionError(self.evidence.found(Delivery.NOTHING, message, operator))
 
     # Entries.
 

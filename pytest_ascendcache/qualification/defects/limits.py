@@ -297,3 +297,13 @@ def bad_values_fail(self, right, fs, root, kernel_cache, environ):
 def ratio_of_zero_is_taken(self, right, text):
     """A ratio of 0 % is accepted."""
     return 0 if self.number(text) == 0 else right(text)
+
+
+@defect(BAD, overrides=LimitPolicy.of_values)
+def bad_ini_is_replaced(self, right, values, path, said):
+    """An op_cache.ini with a bad value is replaced by one with the default values."""
+    limits = right(values, path, said)
+    if limits is None:
+        sizes = f"{SIZE_KEY}={self.default.megabytes}", f"{RATIO_KEY}={self.default.ratio}"
+        path.write_text("\n".join(("[op_compiler_cache]", *sizes, "")))
+    return limits
