@@ -229,7 +229,7 @@ class AtcToolchain(CommandToolchain):
         if request.as_model:
             prefix = request.output / _MODEL
             return [delivered_model(prefix) or prefix.with_suffix(".om")] * len(request.operators)
-        return [request.output / f"{operator.name}.om" for operator in request.operators]
+        return [_om(request.output, *numbered) for numbered in enumerate(request.operators)]
 
     def command(self, request: CompileRequest) -> tuple[str, list[str]]:
         options = request.options
@@ -289,6 +289,17 @@ def _input(request: CompileRequest) -> dict[str, object]:
     single_op = request.output / "operators.json"
     write_single_op(single_op, request.operators)
     return {"singleop": single_op, "output": request.output}
+
+
+def _om(output: Path, index: int, operator: OperatorSpec) -> Path:
+    """An operator's result. A name that cannot be a file's is replaced by index, type and tensors.
+
+    Source: facts ``cann-operator-cache`` section 6.2.
+    """
+    named = output / f"{operator.name}.om"
+    if "/" not in operator.name:
+        return named
+    return next(iter(sorted(output.glob(f"{index}_{operator.type}_*.om"))), named)
 
 
 def _distinct_names(operators: Sequence[OperatorSpec]) -> tuple[OperatorSpec, ...]:

@@ -130,6 +130,19 @@ def test_enable_reuses_in_another_working_directory(
 
 
 @rule("cache-mode/enable-reuses")
+def test_enable_reuses_whatever_a_node_is_called(cache: CacheUnderTest) -> None:
+    """Nodes of ONNX models have names such as /encoder/layer.0/Add_1; some begin like others."""
+    names = ("Add", "Add_1", "Add_10", "/Add", "/encoder/layer.0/Add", "encoder/layer.0/Add_1")
+    operators = [
+        operator_of("Add", (4, columns), (4, columns), name=name)
+        for columns, name in enumerate(names, 24)
+    ]
+    for expected in (NEW, HIT):
+        run = cache.compile(*operators, mode=ENABLE)
+        assert {each.name: run[each] for each in operators} == dict.fromkeys(names, expected)
+
+
+@rule("cache-mode/enable-reuses")
 def test_enable_reuses_between_processes_that_share_nothing(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:

@@ -340,6 +340,13 @@ def key_with_attribute_order(self, right, operator):
 
 
 @defect(WIDE, overrides=KeyPolicy.fields)
+def names_with_a_slash_are_never_served(self, right, inputs):
+    """An operator whose name has a slash has another key in each process."""
+    process = os.getpid() if "/" in inputs.operator.name else 0
+    return {**right(inputs), "process": process}
+
+
+@defect(WIDE, overrides=KeyPolicy.fields)
 def hash_of_the_process_in_key(self, right, inputs):
     """The key has a hash that Python seeds anew in each process."""
     return {**right(inputs), "hash": hash(inputs.operator.type)}
