@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from pytest_ascendcache.caches import KERNEL_META, NetworkLayout
-from pytest_ascendcache.contract.ranks import Phase
+from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.ranks import Phase, is_rank_id
 from pytest_ascendcache.observation.evidence import Evidence
 from pytest_ascendcache.observation.gate import Gated, GatedProcess
 from pytest_ascendcache.observation.gated_run import GatedRun, look
 from pytest_ascendcache.observation.impostor import Marks
-from pytest_ascendcache.observation.meeting_place import Address
+from pytest_ascendcache.observation.meeting_place import ATTENDANCE, Address, Attendance
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
@@ -56,6 +57,7 @@ class Watch:
         self._networks = networks
         self._before = look(networks.site)
         self._running: list[RankProcess] = []
+        self._places: dict[RankProcess, tuple[Attendance, int]] = {}
         self._since = 0.0
 
     def start(self, request: TrainRequest) -> RankProcess:
@@ -65,6 +67,10 @@ class Watch:
         process = cast("RankProcess", self._networks.toolchain.rank(request, self._before))
         self._networks.evidence.happened(rank_of(request), "start")
         self._running.append(process)
+        attendance = ATTENDANCE.get(request.environment.get("MS_SCHED_PORT", ""))
+        apart = getattr(self._networks.toolchain, "ranks_apart", "")
+        if attendance is not None and not apart and is_rank_id(rank_of(request)):
+            self._places[process] = attendance, attendance.comes(int(rank_of(request)))
         return process
 
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
@@ -74,7 +80,22 @@ class Watch:
         self._running.remove(process)
         if not self._running:
             self._networks.evidence.waited += time.monotonic() - self._since
-        return self._networks.observed(run)
+        observed = self._networks.observed(run)
+        if process in self._places:
+            self._needs_everybody(observed, *self._places.pop(process))
+        return observed
+
+    def _needs_everybody(self, run: NetworkRun, attendance: Attendance, place: int) -> None:
+        """Break the check if a rank ran the network although another one was never there."""
+        absent = attendance.never_met(place)
+        attendance.goes(place)
+        if run.result.returncode == 0 and absent:
+            ranks = ", ".join(map(str, sorted(absent)))
+            own = rank_of(run.result.request)
+            message = f"rank {own} ends well, and was never there together with rank {ranks}"
+            raise AssertionError(
+                self._networks.evidence.found(Numbers.WITHOUT_A_RANK, message, "meeting")
+            )
 
     def end(self) -> None:
         """Kill every rank that nobody waited for."""

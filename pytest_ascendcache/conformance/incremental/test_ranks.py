@@ -130,7 +130,11 @@ def address_of(rank: Rank) -> Iterator[Address]:
     """The address at which the gang of a test meets. Rank 0 reserves it until all are done."""
     hosts = rank.gather(socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
-    with meeting_place(rank.size, None, host) if rank.rank == 0 else nullcontext() as own:
+    with (
+        meeting_place(rank.size, None, host, elsewhere=True)
+        if rank.rank == 0
+        else nullcontext() as own
+    ):
         port = rank.gather(own.port if own else None)[0]
         yield Address(rank.size, port, None, host)
         rank.barrier()

@@ -329,7 +329,11 @@ def test_the_cards_of_a_gang_share_their_kernels(
     hosts = ascend_rank.gather(socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
     local = ascend_rank.environment[LOCAL_WORLD_SIZE]
-    with meeting_place(2, None, host) if ascend_rank.rank == 0 else nullcontext() as own:
+    with (
+        meeting_place(2, None, host, elsewhere=True)
+        if ascend_rank.rank == 0
+        else nullcontext() as own
+    ):
         port = ascend_rank.gather(own.port if own else None)[0]
         environment = {
             **ascend_rank.environment,

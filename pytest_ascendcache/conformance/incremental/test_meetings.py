@@ -1,0 +1,156 @@
+"""Who comes to a meeting, drawn: gangs of 2 to 12 cards, and what comes instead of one, or too.
+
+Source: document M, common questions: warm ranks wait for a cold one. A network may run only if
+every rank is there at once; ``Attendance`` tells, whatever a rank says. Whoever waits ends.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.incremental.fixtures import (
+    NETWORK,
+    Rehearse,
+    ended_well,
+    wait,
+    wait_until,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
+from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
+from pytest_ascendcache.observation.watched_ranks import Watch
+from pytest_ascendcache.toolchains import RankProcess
+
+_SIZES = (2, 3, 4, 8, 11, 12)
+"""Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
+
+
+class Meeting:
+    """A gang at its address. Single participants come and go."""
+
+    def __init__(
+        self, network: NetworkUnderTest, gang: Address, watch: Watch, second: float
+    ) -> None:
+        self._network, self._gang, self._watch, self._second = network, gang, watch, second
+        self._timeout = gang.timeout or LONGEST_WAIT
+        self._strangers = ExitStack()
+        self._ranks: list[RankProcess] = []
+
+    def comes(self, *ranks: int) -> None:
+        """Start these ranks. None has kernels in common with another one."""
+        for rank in ranks:
+            own = {"MS_COMPILER_CACHE_PATH": str(self._network.site / f"host{len(self._ranks)}")}
+            request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
+            self._ranks.append(self._watch.start(request))
+
+    def first_leaves(self) -> None:
+        """Kill the rank that came first."""
+        process = self._ranks.pop(0)
+        process.kill()
+        wait(self._watch, process, self._second, self._timeout)
+
+    def stranger(self, says: bytes) -> None:
+        """Something else connects to rank 0 and stays."""
+
+        def connects() -> bool:
+            with suppress(OSError):
+                place = (self._gang.host, self._gang.port)
+                other = self._strangers.enter_context(socket.create_connection(place, 1.0))
+                other.sendall(says)
+                return True
+            return False
+
+        wait_until(connects)
+
+    def end(self, well: bool) -> None:
+        """Wait for all, none of which may wait for ever; if ``well``, all succeed."""
+        with self._strangers:
+            runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
+        if well:
+            ended_well(*runs)
+
+
+def _everybody(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(*ranks)
+    return True
+
+
+def _one_missing(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(*ranks[1:])
+    return False
+
+
+def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(*ranks[1:], ranks[-1])
+    return False
+
+
+def _one_beyond(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(*ranks[1:], len(ranks))
+    return False
+
+
+def _gone_and_back(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(ranks[0])
+    meeting.first_leaves()
+    meeting.comes(*ranks)
+    return 0 in ranks[1:]  # a rank 0 that is killed may leave its port taken
+
+
+def _gone(meeting: Meeting, ranks: list[int]) -> bool:
+    meeting.comes(*ranks[:-1])
+    meeting.first_leaves()
+    meeting.comes(ranks[-1])
+    return False
+
+
+def _stranger(says: bytes, instead: bool) -> Callable[[Meeting, list[int]], bool]:
+    def story(meeting: Meeting, ranks: list[int]) -> bool:
+        first, *others = sorted(ranks)
+        meeting.comes(first)  # rank 0 listens
+        meeting.stranger(says)
+        meeting.comes(*(others[:-1] if instead else others))
+        return False  # it is in the way
+
+    return story
+
+
+_GARBAGE = bytes(range(256)) + b"\n\n"
+STORIES: dict[str, Callable[[Meeting, list[int]], bool]] = {
+    "everybody": _everybody,
+    "one-missing": _one_missing,
+    "one-twice": _one_twice,
+    "one-beyond": _one_beyond,
+    "gone-and-back": _gone_and_back,
+    "gone": _gone,
+    "silent-stranger": _stranger(b"", instead=True),
+    "silent-stranger-beside-all": _stranger(b"", instead=False),
+    "garbage": _stranger(_GARBAGE, instead=True),
+    "garbage-beside-all": _stranger(_GARBAGE, instead=False),
+}
+"""Each returns whether all have to end well."""
+_COMPLETE = ("everybody", "gone-and-back")
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("story", STORIES)
+def test_a_network_runs_if_and_only_if_everybody_is_there(
+    network: NetworkUnderTest, rehearse: Rehearse, story: str
+) -> None:
+    draw = random.Random(f"{seeded(7)}{story}")
+    size = draw.choice(_SIZES)
+
+    def play(second: float) -> None:
+        ranks = draw.sample(range(size), size)
+        timeout = LONGEST_WAIT if story in _COMPLETE else SHORTEST_WAIT
+        with meeting_place(size, timeout) as gang, network.watch() as watch:
+            meeting = Meeting(network, gang, watch, second)
+            meeting.end(well=STORIES[story](meeting, ranks))
+
+    rehearse(play)
