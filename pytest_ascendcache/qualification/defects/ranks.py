@@ -449,3 +449,21 @@ def claim_outlives_its_holder(self, right, fs, base, gang):
         yield
     finally:
         claim.unlink(missing_ok=True)
+
+
+class _Counting(Host):
+    """A meeting that counts connections, whoever makes them."""
+
+    @property
+    def _missing(self):
+        others = self._gang.others
+        return frozenset() if len(self._hub.lines) >= len(others) else super()._missing
+
+
+@defect(DELETION, overrides=RendezvousPolicy.open)
+def connections_count_as_ranks(self, right, gang):
+    """Whoever connects to rank 0 counts as a rank."""
+    meeting = right(gang)
+    if isinstance(meeting, Host):
+        meeting.__class__ = _Counting
+    return meeting
