@@ -1,7 +1,7 @@
 """Who comes to a meeting, drawn: gangs of 2 to 12 cards, and what comes instead of one, or too.
 
 Source: document M, common questions: warm ranks wait for a cold one. A network may run only if
-every rank is there at once; ``Attendance`` tells, whatever a rank says. Whoever waits ends.
+every rank is there at once; ``Attendance`` tells, whatever a rank says. A rank that waits ends.
 """
 
 from __future__ import annotations

@@ -452,7 +452,7 @@ def claim_outlives_its_holder(self, right, fs, base, gang):
 
 
 class _Counting(Host):
-    """A meeting that counts connections, whoever makes them."""
+    """A meeting that counts connections, of ranks or not."""
 
     @property
     def _missing(self):
@@ -462,7 +462,7 @@ class _Counting(Host):
 
 @defect(DELETION, overrides=RendezvousPolicy.open)
 def connections_count_as_ranks(self, right, gang):
-    """Whoever connects to rank 0 counts as a rank."""
+    """Every connection to rank 0 counts as a rank."""
     meeting = right(gang)
     if isinstance(meeting, Host):
         meeting.__class__ = _Counting
