@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, HIT, needs, rule
-from pytest_ascendcache.contract import CacheMode, Capability
-from pytest_ascendcache.contract.facts import Delivery, Ending, Fact
+from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile
+from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later
 from pytest_ascendcache.faults import DAMAGES, Act, Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -173,3 +174,38 @@ def _wrong(cache: CacheUnderTest, run: Run, mode: CacheMode) -> Iterator[Fact]:
                 yield Fact.seen(Delivery.STALE, "a cached kernel is delivered", each)
             elif not cache.delivers_fresh(run, each):
                 yield Fact.seen(Delivery.ANOTHER, "the kernel is not that of a fresh one", each)
+
+
+def _causes(cache: CacheUnderTest) -> dict[str, tuple[OperatorSpec, dict[str, Any]]]:
+    """What a toolchain refuses -> a request with it, which can be made without it as well."""
+    missing = cache.sandbox / "missing.cfg"
+    bad = PrecisionFile("Add=high_preformance\n")
+    unknown = OperatorSpec("NoSuchOperator", _STORED[0].inputs, _STORED[0].outputs, name="unknown")
+    return {
+        "an unknown mode": (_STORED[0], {"raw_mode": "enabled"}),
+        "a missing debug file": (_STORED[0], {"debug_file": missing}),
+        "a bad precision file": (_STORED[0], {"precision_file": bad}),
+        "an unknown chip": (_STORED[0], {"soc": "Ascend000"}),
+        "an unknown operator": (unknown, {}),
+    }
+
+
+@rule("robust/interrupted-compile")
+def test_what_failed_once_succeeds_without_its_cause(cache: CacheUnderTest) -> None:
+    """And what was refused is refused again, in the same cache, output directory and HOME."""
+    cache.marks = False
+    cache.warm(*_STORED)
+    facts = []
+    for cause, (operator, options) in _causes(cache).items():
+        request = cache.request(operator, mode=None if "raw_mode" in options else ENABLE, **options)
+        refusals = [cache.unwatched(request) for _ in range(2)]
+        if refusals[0].succeeded:
+            continue  # whether it has to be refused is a question of other checks
+        if refusals[1].succeeded:
+            facts.append(Fact.seen(Delivery.ANOTHER, f"{cause} is refused once only", operator))
+        plain = replace(cache.request(*_STORED, mode=ENABLE), output=request.output)
+        run = cache.unwatched(plain)
+        if not run.succeeded:
+            facts.append(Fact.seen(Later.FAILS, f"after {cause} every run fails", "the next run"))
+        facts += _wrong(cache, run, ENABLE)
+    require_none(facts, cache.evidence)

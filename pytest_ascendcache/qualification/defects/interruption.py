@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from pathlib import Path
 
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect, override
@@ -12,6 +13,7 @@ from pytest_ascendcache.qualification.defects.entries import demanding
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.store import (
     KernelMetaPolicy,
     ReusePolicy,
@@ -243,3 +245,17 @@ def rank_ignores_short_writes():
 def rank_syncs_nothing():
     """A rank syncs nothing, and runs the kernels it kept without checking them."""
     return _trusting_rank, unsynced
+
+
+@defect(INTERRUPTED, overrides=ImplementationPolicy.select)
+def a_refusal_is_remembered(self, right, options, environ):
+    """After a bad precision file every compile in this cache is refused."""
+    refused = options.cache_dir and Path(options.cache_dir) / ".refused"
+    if refused and refused.exists():
+        raise AtcError("E20003", "the configuration is invalid.")
+    try:
+        return right(options, environ)
+    except AtcError:
+        if refused and refused.parent.is_dir():
+            refused.touch()
+        raise
