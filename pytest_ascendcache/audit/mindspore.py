@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
+from pytest_ascendcache.audit.agreement import (
+    disagreement,
+    foreign_name,
+    missing_symbol,
+)
 from pytest_ascendcache.audit.entries import (
     Files,
     Judge,
     Metadata,
     Toolchains,
     check_object,
+    check_whole,
     kind_of,
     read_metadata,
     reported,
@@ -73,7 +78,7 @@ class RankKernels(Judge):
             raise metadata.blame(Check.WHOLE_ENTRIES, detail)
         described = read_metadata(files, info_name)
         if object_name and described is not None:
-            content = check_object(files, object_name, metadata.fields["sha256"])
+            content = check_object(files, object_name, metadata.fields)
             if content is not None:
                 self.toolchains.add(described.fields, content.data, folder.path(name))
                 self.whole.append(key)
@@ -81,7 +86,8 @@ class RankKernels(Judge):
                 nameless = content.data.replace(stem.encode(), b"")
                 self.objects.append(short(sha256(nameless).digest()))
                 self.sizes.append(content.info.st_size)
-                problem = disagreement(metadata.fields, metadata.text, stem, "")
+                problem = disagreement(metadata.fields, metadata.text, "")
+                problem = problem or foreign_name(metadata.fields, stem, content.data, folder)
                 problem = problem or missing_symbol(metadata.fields, content.data)
                 if problem:
                     raise metadata.blame(Check.AGREEMENT, problem)
@@ -140,19 +146,20 @@ class AkgKernels(Judge):
             return True
         files = metadata.files
         metadata.require(("kernelName", "sha256"))
-        digests = {".o": metadata.fields.get("objSha256")}
+        keys = {".o": "objSha256"} if metadata.fields.get("objSha256") else {}
         libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
-        digests[next(libraries, ".so")] = metadata.fields["sha256"]
-        needed = [stem + each for each in digests if digests[each]] + [f"{stem}.info"]
+        keys[next(libraries, ".so")] = "sha256"
+        needed = [stem + each for each in keys] + [f"{stem}.info"]
         if lacking := [each for each in map(files.lacks, needed) if each]:
             raise metadata.blame(Check.WHOLE_ENTRIES, " and ".join(lacking))
         with reported(self.ledger):
             read_metadata(files, f"{stem}.info")
-        for suffix, digest in digests.items():
-            if isinstance(digest, str):
+        for suffix, key in keys.items():
+            if isinstance(metadata.fields[key], str):
                 with reported(self.ledger):
-                    check_object(files, stem + suffix, digest)
-        if problem := disagreement(metadata.fields, metadata.text, stem, ""):
+                    check_object(files, stem + suffix, metadata.fields, key=key)
+        problem = disagreement(metadata.fields, metadata.text, "")
+        if problem := problem or foreign_name(metadata.fields, stem, b"", folder):
             raise metadata.blame(Check.AGREEMENT, problem)
         return True
 
@@ -203,18 +210,13 @@ class GraphCache(Judge):
         self.keys.append(short(name.encode()))
         files = Files(folder, (name,))
         before = f"{role}compile_cache_{int(number) - 1}.mindir"
-        if not info.st_size:
-            raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
-        content = folder.read(name)
-        # A graph is protocol buffers, which never begin with a zero.
-        if content is not None and content.data[:8] == bytes(8):
-            raise files.blame(Check.WHOLE_OBJECTS, name, "is zeros: its data was lost", info)
         if folder.look(f"{role}compile_dependency.hash") is None:
             detail = f"{role}compile_dependency.hash is missing: the graph is never used"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
         if int(number) and folder.look(before) is None:
             detail = f"{before} is missing: graphs are numbered as they are compiled"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+        check_whole(files, name, info)
         return True
 
     def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:

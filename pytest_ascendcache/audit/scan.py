@@ -12,12 +12,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pytest_ascendcache.audit.account import is_loadable, known
+from pytest_ascendcache.audit.account import is_loadable, is_outside, known
 from pytest_ascendcache.audit.agreement import chip_of
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
-from pytest_ascendcache.audit.entries import Judge, kind_of, reported
+from pytest_ascendcache.audit.entries import (
+    EntryProblem,
+    Files,
+    Judge,
+    check_whole,
+    kind_of,
+    reported,
+)
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
+from pytest_ascendcache.audit.indexed import GeGraphs, PackageConfig
 from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
@@ -60,6 +68,8 @@ _JUDGES: Mapping[Kind, type[Judge]] = {
     Kind.AKG: AkgKernels,
     Kind.GRAPH_CACHE: GraphCache,
     Kind.STATIC_OUTPUTS: StaticOutputs,
+    Kind.GE_GRAPHS: GeGraphs,
+    Kind.PACKAGE_CONFIG: PackageConfig,
 }
 """The judges that need nothing but the ledger."""
 
@@ -164,7 +174,7 @@ class _Scan:
         """Judge a regular file that is not judged together with another one."""
         account = self._result.account
         if place is None and not name.endswith(".o"):
-            account.foreign.add(printable(folder.path(name)))
+            self._outside(folder, name)
             return
         info = folder.look(name)
         if info is None:
@@ -188,6 +198,26 @@ class _Scan:
         else:
             self._class(folder, name, info, is_judged, judge, place)
 
+    def _outside(self, folder: Folder, name: str) -> None:
+        """Enter a regular file outside of all caches: what a toolchain could load has to be whole,
+        and without a format that tells it is not read."""
+        account, what = self._result.account, is_outside(name)
+        if what and (info := folder.look(name)) is not None:
+            try:
+                check_whole(Files(folder, ()), name, info)
+            except EntryProblem as error:
+                self._unread(folder.path(name), str(error))
+                return
+            except CannotRead as error:
+                account.unread.add(str(error))
+                return
+            except ChangedWhileRead as error:
+                self._result.changed.add(str(error))
+        elif not (what := known(name)):
+            account.foreign.add(printable(folder.path(name)))
+            return
+        account.known[what] += 1
+
     def _class(
         self,
         folder: Folder,
@@ -203,7 +233,7 @@ class _Scan:
             account.entries += 1
         elif isinstance(judge, Scratch):
             account.known["build scratch"] += 1
-        elif place is not None and (what := known(name)):
+        elif what := known(name):
             account.known[what] += 1
         elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
             self._unread(folder.path(name), "belongs to no entry that is known")
@@ -250,12 +280,13 @@ class _Scan:
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
     def _link(self, folder: Folder, name: str, kind: str) -> None:
-        """Enter what is no regular file, outside of all caches: only a link to a directory could
-        lead to a cache."""
+        """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to
+        what a toolchain loads."""
         path, account = folder.path(name), self._result.account
         root = os.path.realpath(self._result.directory)
         target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
-        if kind != "a link" or not os.path.isdir(target):  # noqa: PTH112
+        leads = os.path.isdir(target) or (os.path.exists(target) and is_outside(name))  # noqa: PTH110, PTH112
+        if kind != "a link" or not leads:
             account.foreign.add(printable(path))
         elif target == root or target.startswith(f"{root}/"):
             account.known["links to what is read anyway"] += 1
