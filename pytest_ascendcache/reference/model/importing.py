@@ -318,6 +318,8 @@ class Importer:
                 types[name] = self._types[source]
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opset, "")
+            if not schema.has_type_and_shape_inference_function:  # LessOrEqual before 16
+                schema = onnx.defs.get_schema(node.op_type, onnx.defs.onnx_opset_version(), "")
             made = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=list(self._model.proto.opset_import)
             )
