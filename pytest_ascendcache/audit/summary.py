@@ -160,7 +160,7 @@ class Summary:
         notes = self._notes(Check.ONE_TOOLCHAIN)
         for where, group in groups.items():
             counts = sorted(group.counts.items(), key=lambda each: (-each[1], each[0]))
-            makers = "; ".join(f"{count} by '{printable(name)}'" for name, count in counts)
+            makers = "; ".join(f"{count} kernels by '{printable(name)}'" for name, count in counts)
             if counts:
                 notes.append(f"{printable(where or '.')}: {makers}")
             for name, count in counts[1:]:
@@ -184,7 +184,8 @@ class Summary:
             if not isinstance(judge, (KernelFolder, RankKernels)):
                 continue
             (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
-            for machine, count in others:
+            # Another compiler's objects have been reported as that.
+            for machine, count in others if len(judge.toolchains.counts) < 2 else ():
                 detail = f"is one of {count} objects for the machine {machine:#x}; {most} are not"
                 for path in judge.toolchains.of_machine[machine]:
                     self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)

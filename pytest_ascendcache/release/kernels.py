@@ -93,7 +93,7 @@ def unserving_caches(release: Release) -> list[Problem]:
         if objects and kernels and not served:
             found.append(
                 Problem(
-                    f"{cache} has none of the {len(kernels)} kernels in {release.manifest.name}: "
+                    f"{cache} has no kernel that {release.manifest.name} lists: "
                     "its kernels are of something else",
                     "a cache filled by the release's own command, or no such cache",
                 )

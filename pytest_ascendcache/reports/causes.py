@@ -348,8 +348,9 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing: the code of the fact that
     does the worst harm."""
-    if check["evidence"].get("findings"):
-        return str(check["rule"])  # findings in a cache differ from rule to rule
+    rule = str(check["rule"])
+    if check["evidence"].get("findings") or rule.startswith("release/"):
+        return rule  # what is wrong with files differs from rule to rule
     fact = worst_fact(check)
     return _kind(fact) if fact is not None else f"{check['rule']} {check['verdict']}"
 
