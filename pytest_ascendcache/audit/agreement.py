@@ -17,7 +17,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,64}|(?<=_)\d{8,20}(?=_|$)", re.IGNORECASE)
 """The part of a kernel's name that tells it from others: hex digits, or MindSpore's number."""
 
 CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
-_QUOTED_CHIP = re.compile(rb'"(ascend\d\w*)"', re.IGNORECASE)
+QUOTED_CHIP = re.compile(rb'"(ascend\d\w*)"', re.IGNORECASE)
 """A chip that metadata names, whatever the field is called."""
 
 _NAME = b'"kernelName"'
@@ -68,7 +68,7 @@ def disagreement(fields: Mapping[str, Any], text: bytes, chip: str) -> str:
     again = text.count(b'"sha256"') > 1 or text.count(b'"binFile') > 2 or text.count(_NAME) > 1
     if again and (twice := _given_twice(text)):
         return twice
-    said = [each[1].decode() for each in _QUOTED_CHIP.finditer(text)] if chip else []
+    said = [each[1].decode() for each in QUOTED_CHIP.finditer(text)] if chip else []
     if said and not any(is_same_chip(each, chip) for each in said):
         return f"is for {said[0][:40]}, and the directory is of {chip}"
     workspace = fields.get("workspace")

@@ -9,12 +9,14 @@ import os
 import re
 import stat
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from pytest_ascendcache.audit.agreement import (
+    QUOTED_CHIP,
     disagreement,
     foreign_name,
     missing_symbol,
@@ -46,7 +48,7 @@ class RankKernels(Judge):
     ``keys`` stand for the kernels of which any file exists, whatever their device, and ``devices``
     are the devices in their names. For kernels that are whole, ``whole`` has their keys,
     ``objects`` keys of their objects' bytes without the kernel's name, and ``sizes`` the objects'
-    bytes. Those of each kind are in the same order.
+    bytes. Those of each kind are in the same order. ``chips`` counts what they are compiled for.
     """
 
     toolchains: Toolchains = field(default_factory=Toolchains)
@@ -55,6 +57,7 @@ class RankKernels(Judge):
     whole: array[int] = field(default_factory=numbers)
     objects: array[int] = field(default_factory=numbers)
     sizes: array[int] = field(default_factory=numbers)
+    chips: Counter[str] = field(default_factory=Counter)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -77,6 +80,8 @@ class RankKernels(Judge):
             detail = f"{' and '.join(lacking)}: the kernel is compiled again"
             raise metadata.blame(Check.WHOLE_ENTRIES, detail)
         described = read_metadata(files, info_name)
+        if described is not None and (chip := QUOTED_CHIP.search(described.text)) is not None:
+            self.chips[chip[1].decode()] += 1
         if object_name and described is not None:
             content = check_object(files, object_name, metadata.fields)
             if content is not None:
@@ -193,10 +198,11 @@ def _metadata(
 class GraphCache(Judge):
     """Judges graphs, numbered as they were compiled, and the digest of the scripts behind them.
 
-    ``keys`` stand for the graphs' file names.
+    ``keys`` stand for the graphs' file names, ``scripts`` is that digest, of any role.
     """
 
     keys: array[int] = field(default_factory=numbers)
+    scripts: str = ""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         match = GRAPH_FILE.fullmatch(name)
@@ -234,6 +240,7 @@ class GraphCache(Judge):
         if not _DIGEST.fullmatch(content.data):
             detail = f"has {content.info.st_size} bytes that are not one sha256 digest"
             raise files.blame(Check.METADATA, name, detail, content.info)
+        self.scripts = content.data.decode().strip()
         if folder.look(graph) is None:
             detail = "has no graph: its compile failed or was interrupted"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)

@@ -29,7 +29,7 @@ def page(result: Audit, language: Language, width: int = WIDTH) -> list[str]:
     """Return the lines about one directory: the answer, the account, and each broken rule."""
 
     def put(sentence: str, indent: int) -> None:
-        path, colon, rest = sentence.partition(": ")
+        path, _, rest = sentence.partition(": ")
         known = "" if " " in path or path in _FRAMES else translated(rest, language)
         shown = translated(sentence, language)
         if known not in ("", rest):  # a path is no part of a sentence

@@ -30,7 +30,7 @@ from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKerne
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
-from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
+from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs, selected_packages
 from pytest_ascendcache.audit.summary import Summary
 from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, Watch
 from pytest_ascendcache.caches.recognition import Kind, Place, split
@@ -41,7 +41,9 @@ _NAMED = 20
 """How many paths of one owner are named."""
 
 _TEMPORARY = (".temp", ".tmp")
-_OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
+_OF_FILES = frozenset(
+    (".lock", ".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run")
+)
 
 
 def audit(
@@ -213,10 +215,24 @@ class _Scan:
                 return
             except ChangedWhileRead as error:
                 self._result.changed.add(str(error))
+        elif name == "config.ini" and folder.relative.rpartition("/")[2] == "vendors":
+            self._vendors(folder, name)
+            what = known(name)
         elif not (what := known(name)):
             account.foreign.add(printable(folder.path(name)))
             return
         account.known[what] += 1
+
+    def _vendors(self, folder: Folder, name: str) -> None:
+        """Compare the list of operator packages with those that are installed beside it."""
+        try:
+            content = folder.read(name)
+        except (CannotRead, ChangedWhileRead):
+            return  # nothing but the order of packages depends on it
+        for package in selected_packages(content.data if content is not None else b""):
+            if "/" not in package and folder.look(package) is None:
+                detail = f"load_priority names {package[:100]}, which is not installed"
+                self._ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
     def _class(
         self,
@@ -289,6 +305,13 @@ class _Scan:
         if kind != "a link" or not leads:
             account.foreign.add(printable(path))
         elif target == root or target.startswith(f"{root}/"):
+            card = card_of(path)
+            if card is not None and card.surely and card.place == path:
+                detail = (
+                    f"is a link to {printable(target[len(root) + 1 :])}: two cards in one "
+                    "directory overwrite each other's files"
+                )
+                self._ledger.add(Check.RANKS_AGREE, path, detail)
             account.known["links to what is read anyway"] += 1
         else:
             self._unread(path, f"is a link to {printable(target)}, which is not looked at")

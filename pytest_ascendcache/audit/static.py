@@ -146,16 +146,20 @@ class InstalledKernels(Judge):
         content = folder.read(name)
         if content is None:
             return
-        text = content.data.decode("utf-8", "replace")
-        listed = re.search(r"load_priority[ \t]*=[ \t]*(\S*)", text)
-        names = listed[1].split(",") if listed else []
-        self.selected = {each for each in names if each}
-        for package in filter(None, names):
+        names = selected_packages(content.data)
+        self.selected = {*names}
+        for package in names:
             if "/" in package or package == "..":
                 detail = f"load_priority names {package[:100]!r}, which leads to another directory"
                 files.blame(Check.NAMES_INSIDE, name, detail, content.info).report(self.ledger)
             elif folder.look(package) is None:
                 self.missing.append(package)
+
+
+def selected_packages(text: bytes) -> list[str]:
+    """Return the packages that a ``config.ini`` selects, in their order."""
+    listed = re.search(r"load_priority[ \t]*=[ \t]*(\S*)", text.decode("utf-8", "replace"))
+    return [each for each in (listed[1] if listed else "").split(",") if each]
 
 
 def _check_kernel(folder: Folder, stem: str, chip: str) -> None:

@@ -122,6 +122,8 @@ def check_extent(read: Callable[[int, int], bytes], available: int) -> None:
     segments, sections, count, number = fields[5], fields[6], fields[10], fields[12]
     if not count and not number:
         raise ElfError("no section table")
+    if number and fields[13] >= number:
+        raise ElfError("the section name table does not exist")
     for what, layout, start, many in (
         ("section", _SECTION, sections, number),
         ("segment", _SEGMENT, segments, count),
