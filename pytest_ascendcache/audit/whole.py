@@ -58,7 +58,7 @@ def damage(suffix: str, read: Read, size: int) -> str | None:
     if suffix == ".run":
         return _of_package(read, size)
     if suffix in _PROTOBUF:
-        return _of_protobuf(read, size, _PROTOBUF[suffix])
+        return protobuf_damage(read, size, _PROTOBUF[suffix])
     return None
 
 
@@ -94,8 +94,10 @@ def _of_zip(read: Read, size: int) -> str:
     return _of_size(int(found[5]) + int(found[6]) + 22, size)
 
 
-def _of_protobuf(read: Read, size: int, reached: int) -> str | None:
-    """Walk the outermost fields: each says where the next one begins."""
+def protobuf_damage(read: Read, size: int, reached: int) -> str | None:
+    """Return what is wrong with a protocol buffer, by its outermost fields, each of which says
+    where the next one begins; empty if it is whole and has a field ``reached`` or behind, None if
+    it is none at all."""
     position, last = 0, 0
     while position < size:
         at, key = _varint(read(position, 10))

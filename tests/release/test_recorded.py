@@ -81,10 +81,6 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "--model: weights differ in 1 initialiser: fc.weight",
     ),
     "graph": (lambda place: _model(place, kind="Sub"), "--model: the model differs in its graph"),
-    "cut": (
-        lambda place: (place / "net.onnx").write_bytes((place / "net.onnx").read_bytes()[:50]),
-        "--model: the ONNX model changed",
-    ),
     "fusion": (
         lambda place: (place / "fusion.cfg").write_text('{"Switch": {}}'),
         "--fusion_switch_file: the file changed",
@@ -125,6 +121,18 @@ def test_a_change_is_named(name: str, tmp_path: Path) -> None:
     problems = input_problems(before, recorded_inputs(_release(tmp_path / "r")))
     assert told in story(problems)
     assert len(problems) == 1
+
+
+def test_every_file_that_is_not_what_its_option_takes_is_refused_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    _write(place)
+    (place / "net.onnx").write_bytes((place / "net.onnx").read_bytes()[:50])
+    (place / "fusion.cfg").write_text('{"Switch": ')
+    (place / "debug.cfg").write_text("op_debug_config = oom\nwhat\n")
+    with pytest.raises(ReleaseFileError) as refused:
+        _release(place)
+    told = str(refused.value)
+    assert all(each in told for each in ("net.onnx is cut", "is not JSON", "line 2 is 'what'"))
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -190,10 +198,12 @@ def _drawn(place: Path, dice: random.Random) -> list[Path]:
             )
             files.append(place / "net.data")
     else:
-        files[0].write_bytes(dice.randbytes(200))
+        name = dice.randbytes(20).hex().encode()
+        files[0].write_bytes(bytes((0x0A, len(name))) + name)
     for word, name in dice.sample(sorted(_FILES.items()), dice.randint(0, 4)):
         (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text("Exp=high_precision\n" if name == "modes.ini" else "{}")
+        texts = {"modes.ini": "Exp=high_precision\n", "debug.cfg": "op_debug_config = oom\n"}
+        (place / name).write_text(texts.get(name, "aipp_op {}" if name == "aipp.cfg" else "{}"))
         words.append(word)
         files.append(place / name)
     for option in dice.sample(sorted(_OPTIONS), dice.randint(0, 3)):
