@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,27 @@ def _model(directory: Path, shape: list[Any]) -> Path:
     path = directory / "model.onnx"
     onnx.save(model, path)
     return path
+
+
+def _spoilt(directory: Path, seeds: range) -> None:
+    data = _model(directory, [1, 4]).read_bytes()
+    path = directory / "spoilt.onnx"
+    for seed in seeds:
+        dice, changed = random.Random(seed), bytearray(data)
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        path.write_bytes(changed[: dice.choice((len(data), dice.randrange(1, len(data))))])
+        with contextlib.suppress(AtcError):  # anything else is a traceback for who converts it
+            Importer(read_model(path, ""), "spoilt", MAPPED).graph()
+
+
+def test_a_damaged_model_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    _spoilt(tmp_path, range(1000))
+
+
+@pytest.mark.nightly
+def test_many_damaged_models_are_refused_without_a_traceback(tmp_path: Path) -> None:
+    _spoilt(tmp_path, range(1000, 30_000))
 
 
 def test_a_hint_works_when_it_is_followed(tmp_path: Path) -> None:
