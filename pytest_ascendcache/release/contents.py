@@ -1,7 +1,7 @@
 """Whether a file that an option names is what the option takes, before anything is converted.
 
 Sources: document of ATC (``--fusion_switch_file``, ``--op_debug_config``, ``--insert_op_conf``,
-``--modify_mixlist``); the formats of ONNX, AIR, Caffe and TensorFlow.
+``--modify_mixlist``).
 """
 
 from __future__ import annotations
@@ -10,47 +10,27 @@ import json
 import re
 from pathlib import Path
 
-from pytest_ascendcache.audit.whole import protobuf_damage
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.release import command as atc
 
-_MODELS = {"5": ("an ONNX model", 7), "1": ("an AIR model", 1), "3": ("a TensorFlow model", 1)}
-"""By ``--framework``: what a model is, and a field of the protocol buffer that each has."""
-
 _SWITCH = re.compile(r"[\w.]+\s*:\s*(?:on|off)", re.IGNORECASE)
 _SETTING = re.compile(r"[\w.]+\s*=.*")
-_NEVER_EMPTY = (atc.MODEL, "weight", "insert_op_conf", "modify_mixlist")
+_MODELS = (atc.MODEL, "weight")
+"""What only a conversion can judge; without one the release is undecided anyhow."""
+
 _LARGEST_TEXT = 1 << 24
 
 
-def content_fault(option: str, path: Path, framework: str) -> str:
+def content_fault(option: str, path: Path) -> str:
     """Return why the content of a regular file is not what ``option`` takes; empty if it may be.
     Raises ``OSError`` if the file cannot be read."""
     size = path.stat().st_size
-    if not size:
-        return "is empty" if option in _NEVER_EMPTY else ""
-    if option == atc.MODEL and framework in _MODELS:
-        return _model_fault(path, size, *_MODELS[framework])
-    if option == "weight":
-        return _model_fault(path, size, "a Caffe model's weights", 1)
+    if option in _MODELS:
+        return ""
     if size > _LARGEST_TEXT:
         return f"has {size >> 20} MB, and is to be a text"
-    try:
-        text = read_input(path).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
+    text = read_input(path).decode("utf-8-sig", "replace")  # comments may be of any encoding
     return "is no text" if "\0" in text else _text_fault(option, text)
-
-
-def _model_fault(path: Path, size: int, what: str, reached: int) -> str:
-    with path.open("rb") as file:
-
-        def read(start: int, count: int) -> bytes:
-            file.seek(start)
-            return file.read(count)
-
-        problem = protobuf_damage(read, size, reached)
-    return f"is no {what.partition(' ')[2]}" if problem is None else problem
 
 
 def _text_fault(option: str, text: str) -> str:
@@ -61,7 +41,7 @@ def _text_fault(option: str, text: str) -> str:
             return f"is not JSON: {str(error)[:100]}"
     if option == "insert_op_conf":
         is_whole = "aipp_op" in text and text.count("{") == text.count("}")
-        return "" if is_whole else "has no whole aipp_op { ... }"
+        return "" if is_whole else "has no whole aipp_op block"
     shapes = {"fusion_switch_file": _SWITCH, atc.DEBUG_CONFIG: _SETTING}
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.partition("#")[0].strip()

@@ -257,7 +257,7 @@ class _Reader:
         for option in filter(options.get, read):
             path = self._place(options[option])
             if path.is_file():
-                if fault := self._content_fault(option, path, options.get("framework", "")):
+                if fault := self._content_fault(option, path):
                     yield f"--{option}={options[option]}: {path} {fault}."
                 continue
             if path.exists():
@@ -268,9 +268,9 @@ class _Reader:
             hint = f"did you mean {near}?" if near else "paths count from the release file."
             yield f"--{option}={options[option]}: there is no file {path}; {hint}"
 
-    def _content_fault(self, option: str, path: Path, framework: str) -> str:
+    def _content_fault(self, option: str, path: Path) -> str:
         try:
-            return content_fault(option, path, framework)
+            return content_fault(option, path)
         except OSError as error:
             return f"cannot be read ({error.strerror})"
 
