@@ -273,7 +273,7 @@ def check_object(
 def check_whole(files: Files, name: str, info: os.stat_result) -> None:
     """Judge a file by its own format. Raises ``EntryProblem`` if it is not whole, and
     ``CannotRead`` if it has no format that says so."""
-    files.folder.check_size(name, info)
+    files.folder.check_size(name, info, to_its_end=name.endswith(".run"))
     with files.folder.opened(name, info) as descriptor:
         problem = damage(
             split(name)[1], lambda at, count: os.pread(descriptor, count, at), info.st_size

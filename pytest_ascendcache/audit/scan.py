@@ -12,15 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pytest_ascendcache.audit.account import is_loadable, is_outside, known
+from pytest_ascendcache.audit.account import is_loadable, known
 from pytest_ascendcache.audit.agreement import chip_of
+from pytest_ascendcache.audit.beside import Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
-    EntryProblem,
-    Files,
     Judge,
-    check_whole,
     kind_of,
     reported,
 )
@@ -30,7 +28,7 @@ from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKerne
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
-from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs, selected_packages
+from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import Summary
 from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, Watch
 from pytest_ascendcache.caches.recognition import Kind, Place, split
@@ -83,6 +81,7 @@ class _Scan:
     def __init__(self, directory: Path, ledger: Ledger, watch: Watch | None) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
+        self._beside = Beside(self._result, ledger)
         self._reader = Reader()
         self._interruptible = watch is not None
         self._watch = watch or Watch()
@@ -176,7 +175,7 @@ class _Scan:
         """Judge a regular file that is not judged together with another one."""
         account = self._result.account
         if place is None and not name.endswith(".o"):
-            self._outside(folder, name)
+            self._beside.file(folder, name)
             return
         info = folder.look(name)
         if info is None:
@@ -199,40 +198,6 @@ class _Scan:
             account.entries += 1
         else:
             self._class(folder, name, info, is_judged, judge, place)
-
-    def _outside(self, folder: Folder, name: str) -> None:
-        """Enter a regular file outside of all caches: what a toolchain could load has to be whole,
-        and without a format that tells it is not read."""
-        account, what = self._result.account, is_outside(name)
-        if what and (info := folder.look(name)) is not None:
-            try:
-                check_whole(Files(folder, ()), name, info)
-            except EntryProblem as error:
-                self._unread(folder.path(name), str(error))
-                return
-            except CannotRead as error:
-                account.unread.add(str(error))
-                return
-            except ChangedWhileRead as error:
-                self._result.changed.add(str(error))
-        elif name == "config.ini" and folder.relative.rpartition("/")[2] == "vendors":
-            self._vendors(folder, name)
-            what = known(name)
-        elif not (what := known(name)):
-            account.foreign.add(printable(folder.path(name)))
-            return
-        account.known[what] += 1
-
-    def _vendors(self, folder: Folder, name: str) -> None:
-        """Compare the list of operator packages with those that are installed beside it."""
-        try:
-            content = folder.read(name)
-        except (CannotRead, ChangedWhileRead):
-            return  # nothing but the order of packages depends on it
-        for package in selected_packages(content.data if content is not None else b""):
-            if "/" not in package and folder.look(package) is None:
-                detail = f"load_priority names {package[:100]}, which is not installed"
-                self._ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
     def _class(
         self,
@@ -286,7 +251,7 @@ class _Scan:
             return
         kind = kind_of(info)
         if place is None or isinstance(judge, Scratch):
-            self._link(folder, name, kind)
+            self._beside.no_file(folder, name, kind)
             return
         self._unread(path, f"is {kind}")
         if judge is not None and self._blamed(folder, name, judge, info):
@@ -294,27 +259,6 @@ class _Scan:
         detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
-
-    def _link(self, folder: Folder, name: str, kind: str) -> None:
-        """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to
-        what a toolchain loads."""
-        path, account = folder.path(name), self._result.account
-        root = os.path.realpath(self._result.directory)
-        target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
-        leads = os.path.isdir(target) or (os.path.exists(target) and is_outside(name))  # noqa: PTH110, PTH112
-        if kind != "a link" or not leads:
-            account.foreign.add(printable(path))
-        elif target == root or target.startswith(f"{root}/"):
-            card = card_of(path)
-            if card is not None and card.surely and card.place == path:
-                detail = (
-                    f"is a link to {printable(target[len(root) + 1 :])}: two cards in one "
-                    "directory overwrite each other's files"
-                )
-                self._ledger.add(Check.RANKS_AGREE, path, detail)
-            account.known["links to what is read anyway"] += 1
-        else:
-            self._unread(path, f"is a link to {printable(target)}, which is not looked at")
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""

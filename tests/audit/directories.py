@@ -616,7 +616,58 @@ def entry_that_is_a_copy_of_another(root: Path) -> None:
     edit(one.metadata, lambda fields: fields.update(kernelName=name))
 
 
+@unsound(WARN)
+def card_that_is_a_link_to_another(root: Path) -> None:
+    ranks(root, 3)
+    (root / "rank_3").symlink_to("rank_2")
+
+
+@unsound(WARN)
+def card_with_graphs_of_other_scripts(root: Path) -> None:
+    path = graphs(root, 3)[4].with_name("MS_WORKERcompile_dependency.hash")
+    path.write_text(digest(b"another train.py"))
+
+
+@unsound(WARN)
+def card_with_kernels_for_another_chip(root: Path) -> None:
+    for rank, kernels in ranks(root, 3).items():
+        chip = "Ascend310" if rank == 1 else "Ascend910A"
+        for kernel in kernels:
+            info = kernel.metadata.with_suffix(".info")
+            edit(info, lambda fields, chip=chip: fields.update(SocInfo={"socVersion": chip}))
+
+
+@unsound(WARN)
+def list_of_packages_that_are_not_installed(root: Path) -> None:
+    operator_package(root)
+    put(root / "vendors/config.ini", "load_priority=customize,gone\n")
+
+
+@unsound(WARN)
+def lock_that_is_a_directory(root: Path) -> None:
+    kernel_cache(root).entries[1].metadata.with_suffix(".lock").mkdir()
+
+
+@unsound(WARN)
+def half_a_download(root: Path) -> None:
+    put(kernel_cache(root).soc / f"te_mul_{'1' * 64}.o.filepart", elf_object(b"half")[:80])
+
+
 # ---- sound, and unusual
+
+
+@sound()
+def operator_packages_in_their_order(root: Path) -> None:
+    operator_package(root)
+    put(root / "vendors/config.ini", "load_priority=customize\n")
+
+
+@sound()
+def model_with_a_long_length(root: Path) -> None:
+    kernel_cache(root)
+    path = put(root / "llm.om", offline_model(bytes(20)))
+    head = path.read_bytes()[:256]
+    path.write_bytes(head[:184] + (20).to_bytes(8, "little") + head[192:] + bytes(20))
 
 
 @sound()
