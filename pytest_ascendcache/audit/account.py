@@ -42,6 +42,7 @@ _KNOWN = tuple(
         (r".*\.log|.*_compile_log", "logs"),
         (r"config\.ini|uninstall\.sh|install\.py|uninstall\.py", "an installation's own files"),
         (r"CANN-.*\.json", "an index of static kernels that were compiled"),
+        (r"cache\.conf", "settings of GE's graph cache"),
     )
 )
 
@@ -82,6 +83,14 @@ def known(name: str) -> str:
     return next((what for pattern, what in _KNOWN if pattern.fullmatch(name)), "")
 
 
+def is_outside(name: str) -> str:
+    """Return what a file outside of all caches is that a toolchain could load by its name, which
+    then has to be whole; empty for any other."""
+    if _KEPT_BY_HAND.fullmatch(name):
+        return ""
+    return "shared libraries" if _LIBRARY.fullmatch(name) else _OUTSIDE.get(split(name)[1], "")
+
+
 def is_loadable(name: str, head: bytes, kind: Kind | None) -> bool:
     """Return whether a toolchain could load a file that belongs to no entry, by its name and its
     first bytes. Outside of a cache that needs an object of an Ascend chip."""
@@ -90,6 +99,10 @@ def is_loadable(name: str, head: bytes, kind: Kind | None) -> bool:
     if kind is None:
         return name.endswith(".o") and head[:6] == MAGIC and head[18:20] == _ASCEND
     return split(name)[1] in _LOADED or head[:4] == MAGIC[:4]
+
+
+_LIBRARY = re.compile(r".+\.so(\.\d+)*")
+_OUTSIDE = {".om": "models", ".mindir": "models", ".air": "models"}
 
 
 _ASCEND = (0x1029).to_bytes(2, "little")

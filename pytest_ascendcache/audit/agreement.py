@@ -10,39 +10,67 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.elf import ElfError, functions
 
 _DIGEST = re.compile(r"[0-9a-f]{32,64}|(?<=_)\d{8,20}(?=_|$)", re.IGNORECASE)
 """The part of a kernel's name that tells it from others: hex digits, or MindSpore's number."""
 
-_CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
-_CHIP_FIELDS = frozenset(
-    ("soc", "socVersion", "soc_version", "short_soc_version", "chip", "SocInfo", "soc_info")
-)
+CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
+QUOTED_CHIP = re.compile(rb'"(ascend\d\w*)"', re.IGNORECASE)
+"""A chip that metadata names, whatever the field is called."""
+
 _NAME = b'"kernelName"'
 """A key that is also in lists, once for each core."""
 
 
 def chip_of(path: str) -> str:
     """Return the chip that the last of a path's names is; empty if none is a chip."""
-    return next((each for each in reversed(path.split("/")) if _CHIP.fullmatch(each)), "")
+    return next((each for each in reversed(path.split("/")) if CHIP.fullmatch(each)), "")
 
 
-def disagreement(fields: Mapping[str, Any], text: bytes, stem: str, chip: str) -> str:
-    """Return what metadata says that contradicts itself, the name ``stem`` or the directory of a
-    ``chip``; empty if nothing does. ``text`` is the metadata as it is in its file."""
+def is_same_chip(one: str, other: str) -> bool:
+    """Return whether one of two names is the other's, with or without a variant."""
+    one, other = one.lower(), other.lower()
+    return one.startswith(other) or other.startswith(one)
+
+
+def foreign_name(fields: Mapping[str, Any], stem: str, data: bytes, folder: Folder) -> str:
+    """Return why a kernel is not the one that its file is named after; empty if it may be.
+
+    Old CANN gives a function another digest than its file. Then the object exports that function,
+    for the same operator, and no other file is named after it.
+    """
+    own = _DIGEST.search(stem)
+    for name in () if is_plain(fields, stem) else kernel_names(fields):
+        digest = _DIGEST.search(name)
+        if own is None or digest is None or digest[0].lower() == own[0].lower():
+            continue
+        root = name.partition("__kernel")[0]
+        owners = (root, re.sub(r"_\d+$", "", root))
+        operator, same = name[: digest.start()].lower(), stem[: own.start()].lower()
+        alone = not any(folder.has(f"{each}.json") for each in owners)
+        if not (operator == same and alone and name in _exported(data)):
+            return f"kernelName is {name[:90]!r}: another kernel's"
+    return ""
+
+
+def _exported(data: bytes) -> tuple[str, ...]:
+    try:
+        return functions(data)
+    except ElfError:
+        return ()
+
+
+def disagreement(fields: Mapping[str, Any], text: bytes, chip: str) -> str:
+    """Return what metadata says that contradicts itself or the directory of a ``chip``; empty if
+    nothing does. ``text`` is the metadata as it is in its file."""
     again = text.count(b'"sha256"') > 1 or text.count(b'"binFile') > 2 or text.count(_NAME) > 1
     if again and (twice := _given_twice(text)):
         return twice
-    for name in () if is_plain(fields, stem) else kernel_names(fields):
-        mine, own = _DIGEST.search(name), _DIGEST.search(stem)
-        if mine and own and mine[0].lower() != own[0].lower():
-            return f"kernelName is {name[:90]!r}: another kernel's"
-    if chip and not _CHIP_FIELDS.isdisjoint(fields):
-        for said in _chips(fields):
-            one, other = said.lower(), chip.lower()
-            if not (one.startswith(other) or other.startswith(one)):
-                return f"is for {said[:40]}, and the directory is of {chip}"
+    said = [each[1].decode() for each in QUOTED_CHIP.finditer(text)] if chip else []
+    if said and not any(is_same_chip(each, chip) for each in said):
+        return f"is for {said[0][:40]}, and the directory is of {chip}"
     workspace = fields.get("workspace")
     if isinstance(workspace, dict):
         number, sizes = workspace.get("num"), workspace.get("size")
@@ -67,10 +95,7 @@ def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
     names = {root: name for root, name in roots.items() if root.encode() not in data}
     if not names:
         return ""
-    try:
-        exported = functions(data)
-    except ElfError:
-        return ""
+    exported = _exported(data)
     for name in names.values():
         if exported and not any(each in name for each in exported):
             return f"has no function {name[:90]}, only {exported[0][:90]}"
@@ -103,12 +128,3 @@ def _given_twice(text: bytes) -> str:
     except (ValueError, RecursionError):
         return ""  # reported when it was read
     return f"gives {found[0][:40]} twice, and differently" if found else ""
-
-
-def _chips(fields: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted(_CHIP_FIELDS & fields.keys()):
-        value = fields[key]
-        if isinstance(value, dict):
-            yield from _chips(value)
-        elif isinstance(value, str) and _CHIP.fullmatch(value):
-            yield value

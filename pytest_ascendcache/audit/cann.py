@@ -13,7 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from pytest_ascendcache.audit.agreement import disagreement, is_plain, missing_symbol
+from pytest_ascendcache.audit.agreement import (
+    disagreement,
+    foreign_name,
+    is_plain,
+    missing_symbol,
+)
 from pytest_ascendcache.audit.entries import (
     EntryProblem,
     Files,
@@ -21,6 +26,7 @@ from pytest_ascendcache.audit.entries import (
     Metadata,
     Toolchains,
     check_object,
+    check_whole,
     kind_of,
     read_metadata,
 )
@@ -46,8 +52,8 @@ class KernelFolder(Judge):
     """Judges metadata and the objects it names.
 
     ``seen`` is called with each object that metadata leads to, ``chip`` is the one that the
-    directory is named after. ``keys`` stand for the entries' names, and ``stamps`` counts the
-    versions that metadata records.
+    directory is named after. ``keys`` stand for the entries' names, ``contents`` for names and
+    digests, and ``stamps`` counts the versions that metadata records.
     """
 
     _: KW_ONLY
@@ -56,6 +62,7 @@ class KernelFolder(Judge):
     toolchains: Toolchains = field(default_factory=Toolchains)
     keys: array[int] = field(default_factory=numbers)
     stamps: Counter[tuple[str, str]] = field(default_factory=Counter)
+    contents: array[int] = field(default_factory=numbers)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -179,7 +186,9 @@ class KernelFolder(Judge):
             raise metadata.blame(Check.WHOLE_ENTRIES, f"its header {lacking}")
         content = None
         if "sha256" in fields:
-            content = check_object(files, name, fields["sha256"], info)
+            content = check_object(files, name, fields, info)
+        else:
+            check_whole(files, name, info)
         if content is not None:
             self._compare(metadata, stem, content, path)
 
@@ -187,13 +196,15 @@ class KernelFolder(Judge):
         """Compare what an entry says with itself, its name and its place."""
         fields = metadata.fields
         self.toolchains.add(fields, content.data, path)
+        self.contents.append(short(f"{stem} {content.sha256}".encode("utf-8", "surrogateescape")))
         if "adk_version" in fields or "ops_version" in fields:
             for stamp in _STAMPS:
                 if isinstance(version := fields.get(stamp), str):
                     self.stamps[stamp, version] += 1
-        problem = disagreement(fields, metadata.text, stem, self.chip)
+        problem = disagreement(fields, metadata.text, self.chip)
         if not problem and not (is_plain(fields, stem) and stem.encode() in content.data):
-            problem = missing_symbol(fields, content.data)
+            problem = foreign_name(fields, stem, content.data, metadata.files.folder)
+            problem = problem or missing_symbol(fields, content.data)
         if problem:
             raise metadata.blame(Check.AGREEMENT, problem)
         lower = stem.lower()

@@ -132,7 +132,10 @@ def _print(results: Sequence[Audit], language: Language) -> None:
         blocks.append(table(results, language, width))
     shown = "\n\n".join("\n".join(block) for block in blocks)
     encoding = sys.stdout.encoding or "utf-8"
-    print(shown.encode(encoding, "backslashreplace").decode(encoding))
+    try:
+        print(shown.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    except BrokenPipeError:  # its reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -116,11 +116,31 @@ class Cards:
                 f"process sees one card only (ASCEND_RT_VISIBLE_DEVICES)"
             )
             self.ledger.add(Check.RANKS_AGREE, units[number], detail)
+        self._odd_ones(units, judges)
         kernels = {number: each for number, each in judges.items() if isinstance(each, RankKernels)}
         if kernels:
             count, size = compare_objects(self.ledger, units, kernels, names)
             note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
             self.result.notes.setdefault(Check.RANK_DUPLICATES, []).append(note)
+
+    def _odd_ones(self, units: Mapping[int, str], judges: Mapping[int, Judge]) -> None:
+        """Report cards whose graphs are of other scripts, or whose kernels are for another chip,
+        than those of most cards."""
+        scripts, chips = dict[int, str](), dict[int, str]()
+        for number, judge in judges.items():
+            if isinstance(judge, GraphCache) and judge.scripts:
+                scripts[number] = judge.scripts
+            elif isinstance(judge, RankKernels) and judge.chips:
+                chips[number] = judge.chips.most_common(1)[0][0]
+        for number in _odd(scripts):
+            detail = (
+                "its graphs are of other scripts than those of most cards: it compiles them while "
+                "the others wait"
+            )
+            self.ledger.add(Check.RANKS_AGREE, units[number], detail)
+        for number in _odd(chips):
+            detail = f"has kernels for {chips[number]}, and most cards have those of another chip"
+            self.ledger.add(Check.ONE_TOOLCHAIN, units[number], detail)
 
     def _own_devices(self, judges: Mapping[int, Judge]) -> dict[int, int]:
         devices = {
@@ -148,6 +168,12 @@ class Cards:
         of_cards = self.result.kinds.get(unit) in (Kind.KERNEL_META, Kind.GRAPH_CACHE)
         found = {name_key(name) if of_cards else _stem(name) for name in listed}
         return sorted(printable(each.decode()) for each in found if short(each) in keys)[:_NAMED]
+
+
+def _odd(said: Mapping[int, str]) -> list[int]:
+    """Return the cards that say something else than most."""
+    most = Counter(said.values()).most_common(1)
+    return [number for number, each in said.items() if each != most[0][0]]
 
 
 def _empty(kind: Kind, ledger: Ledger) -> Judge:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.reading import Content, Folder, is_large
-from pytest_ascendcache.caches.elf import ElfError, named_sections, object_size
+from pytest_ascendcache.audit.reading import CannotRead, Content, Folder, is_large
+from pytest_ascendcache.audit.whole import WrongDigest, damage, elf_damage
+from pytest_ascendcache.caches.elf import MAGIC, ElfError, named_sections
+from pytest_ascendcache.caches.recognition import split
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _OPTIONAL = {
@@ -237,25 +239,50 @@ def _type_name(value: object) -> str:
 
 
 def check_object(
-    files: Files, name: str, expected: str, info: os.stat_result | None = None
+    files: Files,
+    name: str,
+    metadata: Mapping[str, Any],
+    info: os.stat_result | None = None,
+    key: str = "sha256",
 ) -> Content | None:
-    """Read an object whose metadata records the digest ``expected``; None if there is no file. An
-    object with that digest is what the compiler wrote. Only another one is examined further. Raises
-    ``EntryProblem`` if the object has another digest."""
+    """Read an object whose ``metadata`` records its digest as ``key``; None if there is no file.
+    Its own format is judged, too: a digest may have been written for what was left of it. Raises
+    ``EntryProblem``."""
     content = files.folder.read(name, info, digest=True)
-    if content is None or content.sha256 == expected.lower():
-        return content
-    size = content.info.st_size
+    if content is None:
+        return None
+    info, size = content.info, content.info.st_size
     if not size:
-        raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", content.info)
-    if not is_large(content.info):
-        try:
-            object_size(content.data)
-        except ElfError as error:
-            detail = f"is not a whole ELF object: {error} ({size} bytes are there)"
-            raise files.blame(Check.WHOLE_OBJECTS, name, detail, content.info) from None
-    detail = f"sha256 is {content.sha256[:12]}..., the metadata says {expected[:12].lower()}..."
-    raise files.blame(Check.DIGESTS, name, detail, content.info)
+        raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
+    expected = metadata[key].lower()
+    if not is_large(info):
+        data = content.data
+        is_other = content.sha256 != expected and name.endswith((".o", ".so"))
+        if data[:4] == MAGIC[:4] or is_other or "_ELF" in str(metadata.get("magic")):
+            problem = elf_damage(lambda offset, count: data[offset : offset + count], size)
+            if problem:
+                raise files.blame(Check.WHOLE_OBJECTS, name, problem, info)
+    else:
+        check_whole(files, name, info)
+    if content.sha256 != expected:
+        detail = f"sha256 is {content.sha256[:12]}..., the metadata says {expected[:12]}..."
+        raise files.blame(Check.DIGESTS, name, detail, info)
+    return content
+
+
+def check_whole(files: Files, name: str, info: os.stat_result) -> None:
+    """Judge a file by its own format. Raises ``EntryProblem`` if it is not whole, and
+    ``CannotRead`` if it has no format that says so."""
+    files.folder.check_size(name, info, to_its_end=name.endswith(".run"))
+    with files.folder.opened(name, info) as descriptor:
+        problem = damage(
+            split(name)[1], lambda at, count: os.pread(descriptor, count, at), info.st_size
+        )
+    if problem:
+        wrong = isinstance(problem, WrongDigest)
+        raise files.blame(Check.DIGESTS if wrong else Check.WHOLE_OBJECTS, name, problem, info)
+    if problem is None and not is_large(info):
+        raise CannotRead(f"{files.folder.path(name)}: has no format that this audit knows")
 
 
 def made_by(metadata: Mapping[str, Any], data: bytes) -> str:

@@ -9,18 +9,25 @@ import os
 import re
 import stat
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
+from pytest_ascendcache.audit.agreement import (
+    QUOTED_CHIP,
+    disagreement,
+    foreign_name,
+    missing_symbol,
+)
 from pytest_ascendcache.audit.entries import (
     Files,
     Judge,
     Metadata,
     Toolchains,
     check_object,
+    check_whole,
     kind_of,
     read_metadata,
     reported,
@@ -41,7 +48,7 @@ class RankKernels(Judge):
     ``keys`` stand for the kernels of which any file exists, whatever their device, and ``devices``
     are the devices in their names. For kernels that are whole, ``whole`` has their keys,
     ``objects`` keys of their objects' bytes without the kernel's name, and ``sizes`` the objects'
-    bytes. Those of each kind are in the same order.
+    bytes. Those of each kind are in the same order. ``chips`` counts what they are compiled for.
     """
 
     toolchains: Toolchains = field(default_factory=Toolchains)
@@ -50,6 +57,7 @@ class RankKernels(Judge):
     whole: array[int] = field(default_factory=numbers)
     objects: array[int] = field(default_factory=numbers)
     sizes: array[int] = field(default_factory=numbers)
+    chips: Counter[str] = field(default_factory=Counter)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -72,8 +80,10 @@ class RankKernels(Judge):
             detail = f"{' and '.join(lacking)}: the kernel is compiled again"
             raise metadata.blame(Check.WHOLE_ENTRIES, detail)
         described = read_metadata(files, info_name)
+        if described is not None and (chip := QUOTED_CHIP.search(described.text)) is not None:
+            self.chips[chip[1].decode()] += 1
         if object_name and described is not None:
-            content = check_object(files, object_name, metadata.fields["sha256"])
+            content = check_object(files, object_name, metadata.fields)
             if content is not None:
                 self.toolchains.add(described.fields, content.data, folder.path(name))
                 self.whole.append(key)
@@ -81,7 +91,8 @@ class RankKernels(Judge):
                 nameless = content.data.replace(stem.encode(), b"")
                 self.objects.append(short(sha256(nameless).digest()))
                 self.sizes.append(content.info.st_size)
-                problem = disagreement(metadata.fields, metadata.text, stem, "")
+                problem = disagreement(metadata.fields, metadata.text, "")
+                problem = problem or foreign_name(metadata.fields, stem, content.data, folder)
                 problem = problem or missing_symbol(metadata.fields, content.data)
                 if problem:
                     raise metadata.blame(Check.AGREEMENT, problem)
@@ -140,19 +151,20 @@ class AkgKernels(Judge):
             return True
         files = metadata.files
         metadata.require(("kernelName", "sha256"))
-        digests = {".o": metadata.fields.get("objSha256")}
+        keys = {".o": "objSha256"} if metadata.fields.get("objSha256") else {}
         libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
-        digests[next(libraries, ".so")] = metadata.fields["sha256"]
-        needed = [stem + each for each in digests if digests[each]] + [f"{stem}.info"]
+        keys[next(libraries, ".so")] = "sha256"
+        needed = [stem + each for each in keys] + [f"{stem}.info"]
         if lacking := [each for each in map(files.lacks, needed) if each]:
             raise metadata.blame(Check.WHOLE_ENTRIES, " and ".join(lacking))
         with reported(self.ledger):
             read_metadata(files, f"{stem}.info")
-        for suffix, digest in digests.items():
-            if isinstance(digest, str):
+        for suffix, key in keys.items():
+            if isinstance(metadata.fields[key], str):
                 with reported(self.ledger):
-                    check_object(files, stem + suffix, digest)
-        if problem := disagreement(metadata.fields, metadata.text, stem, ""):
+                    check_object(files, stem + suffix, metadata.fields, key=key)
+        problem = disagreement(metadata.fields, metadata.text, "")
+        if problem := problem or foreign_name(metadata.fields, stem, b"", folder):
             raise metadata.blame(Check.AGREEMENT, problem)
         return True
 
@@ -186,10 +198,11 @@ def _metadata(
 class GraphCache(Judge):
     """Judges graphs, numbered as they were compiled, and the digest of the scripts behind them.
 
-    ``keys`` stand for the graphs' file names.
+    ``keys`` stand for the graphs' file names, ``scripts`` is that digest, of any role.
     """
 
     keys: array[int] = field(default_factory=numbers)
+    scripts: str = ""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         match = GRAPH_FILE.fullmatch(name)
@@ -203,18 +216,13 @@ class GraphCache(Judge):
         self.keys.append(short(name.encode()))
         files = Files(folder, (name,))
         before = f"{role}compile_cache_{int(number) - 1}.mindir"
-        if not info.st_size:
-            raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
-        content = folder.read(name)
-        # A graph is protocol buffers, which never begin with a zero.
-        if content is not None and content.data[:8] == bytes(8):
-            raise files.blame(Check.WHOLE_OBJECTS, name, "is zeros: its data was lost", info)
         if folder.look(f"{role}compile_dependency.hash") is None:
             detail = f"{role}compile_dependency.hash is missing: the graph is never used"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
         if int(number) and folder.look(before) is None:
             detail = f"{before} is missing: graphs are numbered as they are compiled"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+        check_whole(files, name, info)
         return True
 
     def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
@@ -232,6 +240,7 @@ class GraphCache(Judge):
         if not _DIGEST.fullmatch(content.data):
             detail = f"has {content.info.st_size} bytes that are not one sha256 digest"
             raise files.blame(Check.METADATA, name, detail, content.info)
+        self.scripts = content.data.decode().strip()
         if folder.look(graph) is None:
             detail = "has no graph: its compile failed or was interrupted"
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)

@@ -18,6 +18,9 @@ _NOTES = (Check.SIZE, Check.LEFTOVERS, Check.ONE_TOOLCHAIN, Check.RANK_DUPLICATE
 _DIGEST = re.compile(r"([0-9a-f]{8})[0-9a-f]{20,56}")
 """A part of a name that nobody reads to its end."""
 
+_FRAMES = ("known", "foreign")
+"""Words before a colon that are no path."""
+
 _FIRST = 3
 """How many faults of one rule are shown."""
 
@@ -26,7 +29,12 @@ def page(result: Audit, language: Language, width: int = WIDTH) -> list[str]:
     """Return the lines about one directory: the answer, the account, and each broken rule."""
 
     def put(sentence: str, indent: int) -> None:
-        shown = _DIGEST.sub(r"\1…", translated(sentence, language))
+        path, _, rest = sentence.partition(": ")
+        known = "" if " " in path or path in _FRAMES else translated(rest, language)
+        shown = translated(sentence, language)
+        if known not in ("", rest):  # a path is no part of a sentence
+            shown = f"{path}：{known}"
+        shown = _DIGEST.sub(r"\1…", shown)
         lines.extend(wrapped(shown, indent, width))
 
     lines = wrapped(str(result.directory), 0, width)

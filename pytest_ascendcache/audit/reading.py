@@ -151,16 +151,16 @@ class Folder:
             raise ChangedWhileRead(f"{self.path(name)} was written")
         return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
 
-    def check_size(self, name: str, info: os.stat_result) -> None:
-        """Raise ``CannotRead`` for a file that would take minutes to read: one that is larger than
-        any kernel, or mostly a hole, which takes no space and reads as zeros."""
+    def check_size(self, name: str, info: os.stat_result, to_its_end: bool = True) -> None:
+        """Raise ``CannotRead`` for a file that is mostly a hole, which takes no space and reads as
+        zeros; and for one that is larger than any kernel, if it is to be read ``to_its_end``."""
         size = info.st_size
         if size > _LARGE and info.st_blocks * 512 < size // 8:
             raise CannotRead(
                 f"{self.path(name)}: has {size >> 20} MB and {info.st_blocks >> 11} on the disk: "
                 "the rest is a hole"
             )
-        if size > _LARGEST:
+        if to_its_end and size > _LARGEST:
             raise CannotRead(f"{self.path(name)}: has {size >> 20} MB, more than any kernel")
 
     @contextmanager

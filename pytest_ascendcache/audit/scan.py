@@ -14,10 +14,16 @@ from pathlib import Path
 
 from pytest_ascendcache.audit.account import is_loadable, known
 from pytest_ascendcache.audit.agreement import chip_of
+from pytest_ascendcache.audit.beside import Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
-from pytest_ascendcache.audit.entries import Judge, kind_of, reported
+from pytest_ascendcache.audit.entries import (
+    Judge,
+    kind_of,
+    reported,
+)
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
+from pytest_ascendcache.audit.indexed import GeGraphs, PackageConfig
 from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
@@ -33,7 +39,9 @@ _NAMED = 20
 """How many paths of one owner are named."""
 
 _TEMPORARY = (".temp", ".tmp")
-_OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
+_OF_FILES = frozenset(
+    (".lock", ".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run")
+)
 
 
 def audit(
@@ -60,6 +68,8 @@ _JUDGES: Mapping[Kind, type[Judge]] = {
     Kind.AKG: AkgKernels,
     Kind.GRAPH_CACHE: GraphCache,
     Kind.STATIC_OUTPUTS: StaticOutputs,
+    Kind.GE_GRAPHS: GeGraphs,
+    Kind.PACKAGE_CONFIG: PackageConfig,
 }
 """The judges that need nothing but the ledger."""
 
@@ -71,6 +81,7 @@ class _Scan:
     def __init__(self, directory: Path, ledger: Ledger, watch: Watch | None) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
+        self._beside = Beside(self._result, ledger)
         self._reader = Reader()
         self._interruptible = watch is not None
         self._watch = watch or Watch()
@@ -164,7 +175,7 @@ class _Scan:
         """Judge a regular file that is not judged together with another one."""
         account = self._result.account
         if place is None and not name.endswith(".o"):
-            account.foreign.add(printable(folder.path(name)))
+            self._beside.file(folder, name)
             return
         info = folder.look(name)
         if info is None:
@@ -203,7 +214,7 @@ class _Scan:
             account.entries += 1
         elif isinstance(judge, Scratch):
             account.known["build scratch"] += 1
-        elif place is not None and (what := known(name)):
+        elif what := known(name):
             account.known[what] += 1
         elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
             self._unread(folder.path(name), "belongs to no entry that is known")
@@ -240,7 +251,7 @@ class _Scan:
             return
         kind = kind_of(info)
         if place is None or isinstance(judge, Scratch):
-            self._link(folder, name, kind)
+            self._beside.no_file(folder, name, kind)
             return
         self._unread(path, f"is {kind}")
         if judge is not None and self._blamed(folder, name, judge, info):
@@ -248,19 +259,6 @@ class _Scan:
         detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
-
-    def _link(self, folder: Folder, name: str, kind: str) -> None:
-        """Enter what is no regular file, outside of all caches: only a link to a directory could
-        lead to a cache."""
-        path, account = folder.path(name), self._result.account
-        root = os.path.realpath(self._result.directory)
-        target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
-        if kind != "a link" or not os.path.isdir(target):  # noqa: PTH112
-            account.foreign.add(printable(path))
-        elif target == root or target.startswith(f"{root}/"):
-            account.known["links to what is read anyway"] += 1
-        else:
-            self._unread(path, f"is a link to {printable(target)}, which is not looked at")
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""

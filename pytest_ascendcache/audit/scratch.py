@@ -62,13 +62,15 @@ class Scratch(Judge):
                 f"{place}: {size} of build scratch of ATC or torch_npu, whose process {alive[0]} "
                 "runs here: leave it alone"
             )
-        owner = f"process {next(iter(self.owners))}" if self.owners else "nobody it names"
+        owner = "a process that is not recorded"
+        if self.owners:
+            owner = f"process {next(iter(self.owners))}, which does not run here"
         detail = (
-            f"is build scratch of {owner}, which does not run here; nothing reads it again, no "
-            f"limit ages it, it may go; to keep it out of version control, ignore {IGNORE}"
+            f"was left by {owner}. No program reads it again and no limit removes it, so you can "
+            f"delete it. If it is in version control, add {IGNORE} to the ignored files"
         )
         if foreign:
-            detail += f"; it records the path of another place, {foreign[0][:80]}"
+            detail += f". It was copied: it records the path {foreign[0][:80]}"
         remove = tuple(self.files) if len(self.files) <= _KEPT else ()
         self.ledger.add(Check.LEFTOVERS, unit or ".", detail, self.bytes, remove)
         return f"{place}: {size} of build scratch of ATC or torch_npu; it is no cache"
@@ -79,12 +81,12 @@ def _owners(data: bytes) -> dict[int, str]:
         listed = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    pairs = (each for each in listed if isinstance(each, list)) if isinstance(listed, list) else ()
-    return {
-        each[0]: each[1]
-        for each in pairs
-        if len(each) == 2 and type(each[0]) is int and isinstance(each[1], str)
-    }
+    owners = {}
+    for each in listed if isinstance(listed, list) else ():
+        pair = [each.get("pid"), ""] if isinstance(each, dict) else each  # of newer releases
+        if isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int:
+            owners[pair[0]] = pair[1] if isinstance(pair[1], str) else ""
+    return owners
 
 
 def _is_below(path: str, place: str) -> bool:

@@ -17,11 +17,12 @@ from pytest_ascendcache.audit.entries import (
     Files,
     Judge,
     check_object,
+    check_whole,
     kind_of,
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
-from pytest_ascendcache.audit.reading import Folder, sha256_of
+from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.recognition import split
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
@@ -29,14 +30,6 @@ _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 
 _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
-
-_HEAD = 1 << 16
-_REST = re.compile(rb"#!.*\nsha256=([0-9a-f]{64})\n")
-"""The head of packages made by ``ascendcache-op-compiler``: a digest of all that follows."""
-
-_SHA = re.compile(rb'^SHA="([0-9a-f]{64})"', re.MULTILINE)
-_SIZE = re.compile(rb'^filesizes="(\d+)"', re.MULTILINE)
-_LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
 
 
 class StaticOutputs(Judge):
@@ -46,7 +39,7 @@ class StaticOutputs(Judge):
         suffix = split(name)[1]
         if suffix == ".run":
             self.entries += 1
-            _check_package(folder, name, info)
+            check_whole(Files(folder, (name,)), name, info)
             return True
         if suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
             self.entries += 1
@@ -71,38 +64,6 @@ class StaticOutputs(Judge):
             self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
 
-def _check_package(folder: Folder, name: str, info: os.stat_result) -> None:
-    """Compare a self-extracting package with the size and digest in its head."""
-    files = Files(folder, (name,))
-    if not info.st_size:
-        raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
-    folder.check_size(name, info)
-    with folder.opened(name, info) as descriptor:
-        recorded = _recorded_digest(os.pread(descriptor, _HEAD, 0), info.st_size)
-        if recorded is None:
-            return  # another tool's package: its head has nothing to compare with
-        expected, start, size = recorded
-        digest = sha256_of(descriptor, start, size)
-    missing = start + size - info.st_size
-    if missing > 0:
-        detail = f"is cut: {missing} bytes are missing"
-        raise files.blame(Check.WHOLE_OBJECTS, name, detail, info)
-    if digest != expected:
-        detail = f"sha256 of the payload is {digest[:12]}..., its head says {expected[:12]}..."
-        raise files.blame(Check.DIGESTS, name, detail, info)
-
-
-def _recorded_digest(head: bytes, size: int) -> tuple[str, int, int] | None:
-    """Return the digest in a package's head, and the offset and bytes of the part it covers."""
-    if (rest := _REST.match(head)) is not None:
-        return rest[1].decode(), rest.end(), size - rest.end()
-    sha, payload, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
-    if sha is None or payload is None or lines is None:
-        return None
-    behind_script = head.split(b"\n", int(lines[1] or lines[2]))[-1]
-    return sha[1].decode(), len(head) - len(behind_script), int(payload[1])
-
-
 @dataclass
 class InstalledKernels(Judge):
     """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC."""
@@ -112,6 +73,7 @@ class InstalledKernels(Judge):
     has_index: bool = False
     packages: set[str] = field(default_factory=set)
     selected: set[str] | None = None
+    missing: list[str] = field(default_factory=list)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -148,7 +110,12 @@ class InstalledKernels(Judge):
         unselected = set[str]() if self.selected is None else self.packages - self.selected
         for package in sorted(unselected):
             detail = f"the package {package[:100]} is installed, and load_priority does not name it"
+            if self.missing:  # an uninstall that cuts another package's name does both
+                detail += f", but {', '.join(self.missing)[:100]}, which is not installed"
             self.ledger.add(Check.AGREEMENT, self.unit or ".", detail)
+        for package in self.missing if not unselected else ():
+            detail = f"load_priority names {package[:100]}, which is not installed"
+            self.ledger.add(Check.WHOLE_ENTRIES, f"{self.unit}/config.ini".lstrip("/"), detail)
 
     def _index(self, folder: Folder, name: str, up: str) -> None:
         index = read_metadata(Files(folder, ()), name)
@@ -179,20 +146,20 @@ class InstalledKernels(Judge):
         content = folder.read(name)
         if content is None:
             return
-        text = content.data.decode("utf-8", "replace")
-        listed = re.search(r"load_priority[ \t]*=[ \t]*(\S*)", text)
-        names = listed[1].split(",") if listed else []
-        self.selected = {each for each in names if each}
-        for package in filter(None, names):
+        names = selected_packages(content.data)
+        self.selected = {*names}
+        for package in names:
             if "/" in package or package == "..":
                 detail = f"load_priority names {package[:100]!r}, which leads to another directory"
-                check = Check.NAMES_INSIDE
+                files.blame(Check.NAMES_INSIDE, name, detail, content.info).report(self.ledger)
             elif folder.look(package) is None:
-                detail = f"load_priority names {package[:100]}, which is not installed"
-                check = Check.WHOLE_ENTRIES
-            else:
-                continue
-            files.blame(check, name, detail, content.info).report(self.ledger)
+                self.missing.append(package)
+
+
+def selected_packages(text: bytes) -> list[str]:
+    """Return the packages that a ``config.ini`` selects, in their order."""
+    listed = re.search(r"load_priority[ \t]*=[ \t]*(\S*)", text.decode("utf-8", "replace"))
+    return [each for each in (listed[1] if listed else "").split(",") if each]
 
 
 def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
@@ -205,9 +172,11 @@ def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
     if lacking := files.lacks(f"{stem}.o"):
         raise metadata.blame(Check.WHOLE_ENTRIES, lacking)
     content = None
-    if isinstance(digest := metadata.fields.get("sha256"), str):
-        content = check_object(files, f"{stem}.o", digest)
-    problem = disagreement(metadata.fields, metadata.text, "", chip)
+    if isinstance(metadata.fields.get("sha256"), str):
+        content = check_object(files, f"{stem}.o", metadata.fields)
+    elif (info := folder.look(f"{stem}.o")) is not None:
+        check_whole(files, f"{stem}.o", info)
+    problem = disagreement(metadata.fields, metadata.text, chip)
     if content is not None:
         problem = problem or missing_symbol(metadata.fields, content.data)
     if problem:

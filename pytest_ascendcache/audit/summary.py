@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from pytest_ascendcache.audit.agreement import CHIP, is_same_chip
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.compare import Cards
@@ -51,6 +53,7 @@ class Summary:
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
         self._toolchains()
         self._machines()
+        self._chips()
         Cards(result, self.ledger, self.reader).conclude()
         self._emptiness()
         notes = self._notes(Check.WHOLE_ENTRIES)
@@ -58,7 +61,7 @@ class Summary:
         notes += result.account.lines()
         if result.stopped:
             notes.append(f"the search ended early: {result.stopped}")
-        if {*result.kinds.values()} <= {Kind.GRAPH_CACHE}:
+        if {*result.kinds.values()} <= {Kind.GRAPH_CACHE, Kind.GE_GRAPHS}:
             result.inapplicable |= dict.fromkeys((Check.DIGESTS, Check.NAMES_INSIDE), _ONLY_GRAPHS)
         if renewed := self.reader.renewed:
             notes.append(f"{renewed} access times could not be kept: only a file's owner may")
@@ -151,13 +154,13 @@ class Summary:
                 group = groups[self._group(unit)]
                 for name, count in judge.toolchains.counts.items():
                     # Some toolchains add the chip they compile for to their own name.
-                    plain = name.replace(PurePath(unit).name, "<SoC>") if unit else name
+                    plain = CHIP.sub("<SoC>", name)
                     group.counts[plain] += count
                     group.kernels[plain] += judge.toolchains.kernels[name]
         notes = self._notes(Check.ONE_TOOLCHAIN)
         for where, group in groups.items():
             counts = sorted(group.counts.items(), key=lambda each: (-each[1], each[0]))
-            makers = "; ".join(f"{count} by '{printable(name)}'" for name, count in counts)
+            makers = "; ".join(f"{count} kernels by '{printable(name)}'" for name, count in counts)
             if counts:
                 notes.append(f"{printable(where or '.')}: {makers}")
             for name, count in counts[1:]:
@@ -181,7 +184,8 @@ class Summary:
             if not isinstance(judge, (KernelFolder, RankKernels)):
                 continue
             (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
-            for machine, count in others:
+            # Another compiler's objects have been reported as that.
+            for machine, count in others if len(judge.toolchains.counts) < 2 else ():
                 detail = f"is one of {count} objects for the machine {machine:#x}; {most} are not"
                 for path in judge.toolchains.of_machine[machine]:
                     self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
@@ -200,6 +204,36 @@ class Summary:
                                 f"{value[:40]}: they are older than their stamp"
                             )
                             self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
+
+    def _chips(self) -> None:
+        """Report kernels that stand with another chip: their maker says so, or an equal file of the
+        same name is there for another chip, whose name is part of each key."""
+        of_parent: defaultdict[PurePath, list[tuple[str, SocCache]]] = defaultdict(list)
+        for unit, judge in sorted(self.result.units.items()):
+            if not isinstance(judge, KernelFolder) or not judge.chip:
+                continue
+            for maker, paths in judge.toolchains.kernels.items():
+                said = CHIP.findall(maker)
+                if said and not any(is_same_chip(each, judge.chip) for each in said):
+                    detail = (
+                        f"is one of {judge.toolchains.counts[maker]} kernels for {said[0][:40]}, "
+                        f"and the directory is of {judge.chip}"
+                    )
+                    for path in paths:
+                        self.ledger.add(Check.AGREEMENT, path, detail)
+                    break
+            else:
+                if isinstance(judge, SocCache):
+                    of_parent[PurePath(unit).parent].append((unit, judge))
+        for several in of_parent.values():
+            for (one, mine), (other, theirs) in itertools.combinations(several, 2):
+                both = len({*mine.contents} & {*theirs.contents})
+                if both and not is_same_chip(mine.chip, theirs.chip):
+                    detail = (
+                        f"has {both} kernels that are also in {printable(other)}, byte for byte: "
+                        "every key holds its chip, so one of the two is a copy"
+                    )
+                    self.ledger.add(Check.AGREEMENT, one, detail)
 
     def _emptiness(self) -> None:
         """Warn of a cache without a single entry: it was lost, or is not where one thinks."""

@@ -99,8 +99,8 @@ class Walk:
             first = list(itertools.islice(listing, _PEEK))
             names = [each.name for each in first]
             place = recognise(self.root / folder.relative, folder.relative, above, names)
-            if place is None and _names_objects(folder, names):
-                place = Place(Kind.KERNELS, folder.relative)
+            if place is None and (kind := _kind_by_content(folder, names)) is not None:
+                place = Place(kind, folder.relative)
             deeper = 0 if place is not None else depth + 1
 
             def enter(name: str) -> None:
@@ -118,9 +118,10 @@ class Walk:
             self.changed(f"files came or went in {folder.relative or self.root}")
 
 
-def _names_objects(folder: Folder, names: list[str]) -> bool:
-    """Return whether JSON files of an unknown directory are metadata that names objects."""
-    for name in [each for each in names if each.endswith(".json")][:_LOOKED_INTO]:
+def _kind_by_content(folder: Folder, names: list[str]) -> Kind | None:
+    """Return what an unknown directory is by its JSON files: those of kernels name objects, those
+    of GE's graphs list files."""
+    for name in [each for each in names if each.endswith((".json", ".idx"))][:_LOOKED_INTO]:
         info = folder.look(name)
         if info is None or not 0 < info.st_size < _SMALL:
             continue
@@ -129,8 +130,10 @@ def _names_objects(folder: Folder, names: list[str]) -> bool:
         except (CannotRead, ChangedWhileRead):
             continue
         if content and b'"binFileName"' in content.data and b'"kernelName"' in content.data:
-            return True
-    return False
+            return Kind.KERNELS
+        if content and b'"cache_file_list"' in content.data:
+            return Kind.GE_GRAPHS
+    return None
 
 
 def holds_a_cache(root: Path) -> bool:

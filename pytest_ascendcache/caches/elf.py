@@ -15,6 +15,7 @@ MAGIC = b"\x7fELF\x02\x01"
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SHT_SYMTAB, _SHT_NOTE, _SHT_NOBITS = 2, 7, 8
 _GLOBAL_FUNCTION = 0x12
@@ -106,6 +107,39 @@ def object_extent(read: Callable[[int, int], bytes], available: int) -> int:
     header and the section table are read. Raises ``ElfError`` if no complete object begins there.
     """
     return _read(read, available).size
+
+
+def check_extent(read: Callable[[int, int], bytes], available: int) -> None:
+    """Raise ``ElfError`` unless a file of ``available`` bytes holds all parts of its object.
+
+    Unlike :func:`object_extent` it looks at segments, too, takes an object without sections as
+    loaders do, and builds nothing: an audit asks it about each of a million objects.
+    """
+    head = read(0, _HEADER.size)
+    if len(head) < _HEADER.size or head[: len(MAGIC)] != MAGIC:
+        raise ElfError("no ELF64 little-endian header")
+    fields = _HEADER.unpack(head)
+    segments, sections, count, number = fields[5], fields[6], fields[10], fields[12]
+    if not count and not number:
+        raise ElfError("no section table")
+    if number and fields[13] >= number:
+        raise ElfError("the section name table does not exist")
+    for what, layout, start, many in (
+        ("section", _SECTION, sections, number),
+        ("segment", _SEGMENT, segments, count),
+    ):
+        if not many:
+            continue
+        size = many * layout.size
+        if start + size > available or len(table := read(start, size)) < size:
+            raise ElfError(f"the {what} table lies outside the file")
+        for each in layout.iter_unpack(table):
+            if layout is _SEGMENT:
+                end = each[2] + each[5]
+            else:
+                end = 0 if each[1] == _SHT_NOBITS else each[4] + each[5]
+            if end > available:
+                raise ElfError(f"a {what} lies outside the file")
 
 
 def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:

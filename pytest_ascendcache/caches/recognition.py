@@ -29,6 +29,8 @@ class Kind(str, Enum):
     STATIC_INSTALLED = "installed static kernels"
     KERNELS = "kernels of operators"
     SCRATCH = "build scratch"
+    GE_GRAPHS = "graph cache of GE"
+    PACKAGE_CONFIG = "index of an operator package"
 
     @property
     def holds_entries(self) -> bool:
@@ -95,6 +97,8 @@ def recognise(
         inner = _by_path(path) if parent.kind is Kind.STATIC_OUTPUTS else None
         return Place(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
+    if path.parent.name == "config" and path.parents[1].name == "kernel":
+        kind = Kind.PACKAGE_CONFIG
     if kind is Kind.SOC and path.name == "kernel_meta":
         kind = Kind.KERNELS  # what a debugging run keeps, which nothing reads again
     return None if kind is None else Place(kind, relative)
@@ -127,6 +131,10 @@ def _by_content(names: Collection[str]) -> Kind | None:
         return Kind.KERNEL_META
     if any(GRAPH_FILE.fullmatch(name) for name in names):
         return Kind.GRAPH_CACHE
+    if {PurePath(each).stem for each in names if each.endswith(".idx")} and any(
+        each.endswith((".om", ".rdcpkt")) for each in names
+    ):
+        return Kind.GE_GRAPHS
     if "op_cache.ini" in names and "kernel_cache" not in names:
         return Kind.KERNEL_CACHE
     if {"config", "version.info", "uninstall.sh"} <= {*names}:

@@ -83,11 +83,21 @@ def translated(sentence: str, language: Language) -> str:
     return "\n".join(map(_chinese, sentence.split("\n")))
 
 
+_COUNTS = {
+    "; ": re.compile(r"\d+ [^;]+(?:; \d+ [^;]+)+"),
+    ", ": re.compile(r"\d+ x [^,;]+(?:, \d+ x [^,;]+)+"),
+}
+"""Lists of numbers of things; no template is to take a part of one for its place."""
+
+
 @lru_cache(maxsize=4096)
 def _chinese(sentence: str) -> str:
     bare = sentence.strip()
     if not bare:
         return sentence
+    for separator, between in (("; ", "；"), (", ", "，")):
+        if _COUNTS[separator].fullmatch(bare):
+            return sentence.replace(bare, between.join(map(_chinese, bare.split(separator))), 1)
     chinese = _whole(bare) or _behind_a_colon(bare, _whole)
     if not chinese and "; " in bare:
         parts = bare.split("; ")

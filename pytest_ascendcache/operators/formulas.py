@@ -307,6 +307,12 @@ def _matmul(left: str, right: str) -> Callable[..., Array]:
     return compute
 
 
+def _gemm(spec: OperatorSpec, *inputs: Array) -> Array:
+    a, b, c, alpha, beta = inputs
+    product = _matmul("transpose_a", "transpose_b")(spec, a, b)
+    return np.asarray(alpha * product + beta * c)
+
+
 def _conv2d(spec: OperatorSpec, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """Convolve x [N, C, H, W] with weight [O, C / groups, h, w] to [N, O, H', W']; bias [O].
 
@@ -511,6 +517,7 @@ OPERATORS: dict[str, Operator] = {
     "ReduceMaxD": Operator(_reduction(np.max)),
     "SoftmaxV2": Operator(_softmax),
     "LayerNorm": Operator(_layer_norm, 3, 3, domain=(_NORMALISED, _SCALE, _OFFSET)),
+    "GEMM": Operator(_gemm, 5, 5, domain=SUMMED),
     "MatMul": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=SUMMED),
     "MatMulV2": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=SUMMED),
     "BatchMatMul": Operator(_matmul("adj_x1", "adj_x2"), 2, 2, domain=SUMMED),

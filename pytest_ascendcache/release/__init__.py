@@ -17,6 +17,7 @@ from pytest_ascendcache.release.kernels import (
     rank_directories,
     rank_problems,
     soc_directory,
+    unserving_caches,
     unusable_caches,
 )
 from pytest_ascendcache.release.manifest import (
@@ -77,6 +78,7 @@ __all__ = [
     "story",
     "unknown_nodes",
     "unknown_types",
+    "unserving_caches",
     "unusable_caches",
     "update_manifest",
     "write_manifest",

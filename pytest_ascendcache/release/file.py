@@ -16,6 +16,7 @@ from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.contents import content_fault
 from pytest_ascendcache.release.values import value_faults
 from pytest_ascendcache.words import instead, nearest
 
@@ -256,6 +257,8 @@ class _Reader:
         for option in filter(options.get, read):
             path = self._place(options[option])
             if path.is_file():
+                if fault := self._content_fault(option, path):
+                    yield f"--{option}={options[option]}: {path} {fault}."
                 continue
             if path.exists():
                 yield f"--{option}={options[option]}: {path} is no regular file."
@@ -264,6 +267,12 @@ class _Reader:
             near = nearest(path.name, [each.name for each in siblings if each.is_file()])
             hint = f"did you mean {near}?" if near else "paths count from the release file."
             yield f"--{option}={options[option]}: there is no file {path}; {hint}"
+
+    def _content_fault(self, option: str, path: Path) -> str:
+        try:
+            return content_fault(option, path)
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
 
     def _toolchain(self) -> str:
         text = self._text("toolchain")

@@ -1,82 +1,179 @@
 """The settings of a training job, read from the shell script that launches it.
 
-The script is read, never run: what it exports, assigns before a command, and repeats in a loop.
+The script is read, never run: what it exports, assigns before a command, and repeats in a loop, so
+that each process that it starts has its own settings.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_ascendcache.contract.ranks import TIMEOUT
 from pytest_ascendcache.files import read_text
-from pytest_ascendcache.release.environment import RANK, environment_problems
+from pytest_ascendcache.release.environment import (
+    LOCAL_SIZE,
+    MS_CACHE,
+    RANK,
+    TORCH_MODE,
+    environment_problems,
+)
 from pytest_ascendcache.release.problem import Problem
 
-_ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LOOP = re.compile(
-    r"\bfor\s+\(?\(?\s*(\w+)(?:\s+in\s+(?:\$\(seq\s+(\d+)\s+(\d+)\)|\{(\d+)\.\.(\d+)\})"
+    r"\bfor\s+\(?\(?\s*(\w+)(?:\s+in\s+(?:\$\(seq\s+(\d+)\s+(\d+)\)|\{(\d+)\.\.(\d+)\}|([\d ]+\d))"
     r"|\s*=\s*(\d+)\s*;\s*\w+\s*<\s*(\d+))"
 )
+_OPENS, _CLOSES = re.compile(r"\s*(?:for|while|until)\b"), re.compile(r"(?:^|[\s;])done\b")
+_USE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_SUM = re.compile(r"\$\(\(\s*(\d+)\s*([+-])\s*(\d+)\s*\)\)")
 _LAUNCHER = re.compile(r"(?:--nproc[-_]per[-_]node|--worker_num|--local_worker_num)[= ](\d+)")
+_STARTS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|msrun|mpirun|bash|sh|nohup|taskset)")
 _SIZE = ("RANK_SIZE", "WORLD_SIZE", "DEVICE_NUM")
+_OF_ALL = (LOCAL_SIZE, "RANK_SIZE", "WORLD_SIZE", TIMEOUT, TORCH_MODE, "HCCL_EXEC_TIMEOUT")
+"""Settings that all processes of a job have alike."""
+
+_MOST = 4096
+"""Processes that are told apart."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
-    """Settings by name with the line of each, and how many processes the script starts."""
+    """Settings by name with the line of each, how many processes the script starts, and the
+    settings of each of them that it starts by itself."""
 
-    settings: dict[str, str]
-    lines: dict[str, int]
-    cards: int
+    settings: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    cards: int = 1
+    processes: list[dict[str, str]] = field(default_factory=list)
 
 
 def read_job(path: Path) -> Job:
     """Read a launch script. Raises ``OSError`` if it cannot be read."""
-    settings: dict[str, str] = {}
-    lines: dict[str, int] = {}
-    cards = 1
-    for number, line in enumerate(read_text(path, errors="replace").splitlines(), start=1):
-        for name, value in _assignments(line):
-            settings[name], lines[name] = value, number
-        if (loop := _LOOP.search(line)) is not None:
-            first, last = (int(each) for each in loop.groups()[1:] if each is not None)
-            cards = max(cards, last - first + (0 if loop[6] is not None else 1))
-        if (launched := _LAUNCHER.search(line)) is not None:
-            cards = max(cards, int(launched[1]))
+    job = Job()
+    lines = read_text(path, errors="replace").splitlines()
+    _run(list(enumerate(lines, start=1)), job, {})
     for name in _SIZE:
-        if settings.get(name, "").isdecimal():
-            cards = max(cards, int(settings[name]))
-    return Job(settings, lines, cards)
+        if job.settings.get(name, "").isdecimal():
+            job.cards = max(job.cards, int(job.settings[name]))
+    job.cards = max(job.cards, len(job.processes))
+    return job
 
 
-def _assignments(line: str) -> list[tuple[str, str]]:
+def _run(lines: list[tuple[int, str]], job: Job, names: dict[str, str]) -> None:
+    """Follow lines of a script; ``names`` are the variables that are set so far."""
+    at = 0
+    while at < len(lines):
+        number, raw = lines[at]
+        line = _expanded(raw, names)
+        loop = _LOOP.search(line)
+        end = _end_of_loop(lines, at)
+        if loop is not None and end > at:
+            head = line[loop.end() :].partition("do")[2]
+            for value in _values(loop):
+                names[loop[1]] = str(value)
+                _run([(number, head), *lines[at + 1 : end]], job, names)
+            at = end + 1
+            continue
+        _follow(number, line.partition("; do")[2] if loop is not None else line, job, names)
+        if (launched := _LAUNCHER.search(line)) is not None:
+            job.cards = max(job.cards, int(launched[1]))
+        at += 1
+
+
+def _end_of_loop(lines: list[tuple[int, str]], at: int) -> int:
+    """Return the index of the line that ends the loop of a line."""
+    depth = 0
+    for index in range(at, len(lines)):
+        depth += _OPENS.match(lines[index][1]) is not None
+        depth -= len(_CLOSES.findall(lines[index][1].partition("#")[0]))
+        if depth <= 0:
+            return index
+    return at
+
+
+def _values(loop: re.Match[str]) -> list[int]:
+    if loop[6] is not None:
+        return [int(each) for each in loop[6].split()][:_MOST]
+    first, last = (int(each) for each in loop.groups()[1:] if each is not None)
+    return list(range(first, last + (loop[8] is None)))[:_MOST]
+
+
+def _expanded(line: str, values: dict[str, str]) -> str:
+    line = _USE.sub(lambda use: values.get(use[1] or use[2], use[0]), line)
+    return _SUM.sub(lambda sum_: str(int(sum_[1]) + int(sum_[2] + sum_[3])), line)
+
+
+def _follow(number: int, line: str, job: Job, names: dict[str, str]) -> None:
+    """Take a line's assignments; those before a command are for its process alone."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:
-        return []  # part of a text over several lines
-    found = []
-    for index, word in enumerate(words):
+        return  # part of a text over several lines
+    found: dict[str, str] = {}
+    for word in words:
         match = _ASSIGNMENT.fullmatch(word.rstrip(";"))
-        is_set = all(
-            each in ("export", "env", "declare", "-x") or _ASSIGNMENT.fullmatch(each.rstrip(";"))
-            for each in words[:index]
-        )
-        if match is not None and is_set:
-            found.append((match[1], match[2]))
-    return found
+        if match is not None:
+            found[match[1]] = match[2]
+        elif word not in ("export", "env", "declare", "-x", "nohup"):
+            if _STARTS.fullmatch(word) and not _LAUNCHER.search(line) and len(words) > 1:
+                job.processes.append({**names, **found})
+            break
+    else:
+        names.update(found)
+    for name, value in found.items():
+        job.settings[name], job.lines[name] = value, number
 
 
 def job_problems(job: Job) -> list[tuple[int, Problem]]:
     """Return what is wrong with a job's settings, each with its line, in their order."""
-    settings = {
-        name: value
-        for name, value in job.settings.items()
-        if not ("$" in value and name in (RANK, "DEVICE_ID"))
-    }
-    found = [
-        (next((job.lines[name] for name in job.lines if name in each.found), 0), each)
-        for each in environment_problems(settings, job.cards, with_limits=True)
-    ]
-    return sorted(found, key=lambda each: each[0])
+    several = len(job.processes) > 1
+    every = job.processes if several else [job.settings]
+    found: dict[Problem, int] = {}
+    for settings in every:
+        known = {
+            name: value
+            for name, value in settings.items()
+            if name.isupper() and not ("$" in value and name in (RANK, "DEVICE_ID"))
+        }
+        rank = {RANK: known.pop(RANK)} if several and RANK in known else {}
+        problems = environment_problems(known, job.cards, with_limits=True)
+        for each in [*problems, *environment_problems(rank)]:
+            found.setdefault(each, _line_of(job, each))
+    for each in _between(job.processes) if several else ():
+        found.setdefault(each, _line_of(job, each))
+    return sorted(((line, each) for each, line in found.items()), key=lambda each: each[0])
+
+
+def _line_of(job: Job, problem: Problem) -> int:
+    return next((job.lines[name] for name in job.lines if name in problem.found), 0)
+
+
+def _between(processes: list[dict[str, str]]) -> Iterator[Problem]:
+    """Report processes that share a directory, and settings that are not alike."""
+    places = Counter(
+        (each[RANK], each.get(MS_CACHE, ""))
+        for each in processes
+        if each.get(RANK, "$").isdecimal() and "$" not in each.get(MS_CACHE, "")
+    )
+    for (rank, _), number in sorted(places.items()):
+        if number > 1:
+            yield Problem(
+                f"{RANK}={rank} for {number} of {len(processes)} processes: they share one "
+                "directory",
+                "a number of its own for each process",
+            )
+    for name in _OF_ALL:
+        values = [each.get(name, "unset") for each in processes]
+        if len({*values}) > 1:
+            (most, _), *_others = Counter(values).most_common()
+            odd = next(index for index, value in enumerate(values) if value != most)
+            yield Problem(
+                f"{name} is {values[odd]} for process {odd}, and {most} for others",
+                "one value for all processes",
+            )

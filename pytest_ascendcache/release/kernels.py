@@ -20,6 +20,8 @@ from pytest_ascendcache.caches import read_entries
 from pytest_ascendcache.caches.recognition import rank_number
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.inputs import file_sha256
+from pytest_ascendcache.release.manifest import read_manifest
 from pytest_ascendcache.release.problem import Problem, names
 
 _KERNEL_CACHE = "kernel_cache"
@@ -66,6 +68,34 @@ def unusable_caches(release: Release) -> list[Problem]:
                     f"{cache} has kernels of {names(chips)} only, and the release is for "
                     f"{release.soc}: it serves nothing",
                     f"kernels of {release.soc}, or no such cache",
+                )
+            )
+    return found
+
+
+def unserving_caches(release: Release) -> list[Problem]:
+    """Report shipped caches that have none of the kernels that the manifest lists, by name or by
+    content: without a toolchain that is what files tell of whom a cache serves. Raises
+    ``ManifestError`` for a manifest that cannot be read."""
+    if release.manifest is None or not release.manifest.is_file():
+        return []
+    golden, found = read_manifest(release.manifest), []
+    if golden.soc != release.soc:
+        return []
+    kernels = {**golden.kernels, **(golden.model or {})}
+    digests = {each.sha256 for each in kernels.values()}
+    names_of = {each.partition("__kernel")[0] for each in golden.model or {}}
+    for cache in release.caches:
+        directory = soc_directory(cache, release.soc)
+        entries = read_entries(directory).values() if directory is not None else ()
+        objects = [each.object_path for each in entries if each.object_path.is_file()]
+        served = any(each.stem in names_of or file_sha256(each) in digests for each in objects)
+        if objects and kernels and not served:
+            found.append(
+                Problem(
+                    f"{cache} has no kernel that {release.manifest.name} lists: "
+                    "its kernels are of something else",
+                    "a cache filled by the release's own command, or no such cache",
                 )
             )
     return found

@@ -348,10 +348,13 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing: the code of the fact that
     does the worst harm."""
+    rule = str(check["rule"])
     if check["evidence"].get("findings"):
-        return str(check["rule"])  # findings in a cache differ from rule to rule
+        return rule  # findings in a cache differ from rule to rule
     fact = worst_fact(check)
-    return _kind(fact) if fact is not None else f"{check['rule']} {check['verdict']}"
+    kind = _kind(fact) if fact is not None else f"{rule} {check['verdict']}"
+    # What is wrong with a release differs from rule to rule, too.
+    return f"{rule} {kind}" if rule.startswith("release/") else kind
 
 
 def worst_fact(check: Check) -> Fact | None:

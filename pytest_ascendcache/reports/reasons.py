@@ -63,6 +63,8 @@ def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) ->
         return what
     if _OF_A_LIFE.match(check["message"]):
         return shortened(_first_of_a_life(check["message"]))
+    if check["rule"].startswith("release/"):  # about the release, whatever was compiled for it
+        return what
     context = _context(check, levels or {})
     return shortened(f"with {context}: {what}" if context else what)
 
@@ -88,6 +90,8 @@ def _what(check: Mapping[str, Any]) -> str:
         return shortened(f"{lines[0]}: {first.get('path', '')}: {first.get('detail', '')}")
     if observed and expected:
         pair = f"{observed}; expected: {expected}"
+        if check["rule"].startswith("release/"):
+            pair = _all_pairs(check["message"]) or pair
         # A message that only names an operator says whose outcome it is.
         subject = next((each for each in lines if "(" in each and ":" not in each), "")
         return shortened(f"{subject}: {pair}" if subject else pair)
@@ -95,6 +99,19 @@ def _what(check: Mapping[str, Any]) -> str:
         # The end of the process's output follows; its last line says most.
         return shortened(f"{ending[1]}: {lines[-1]}")
     return shortened(lines[0]) if lines else _UNEXPLAINED
+
+
+def _all_pairs(message: str) -> str:
+    """All problems of a release, each as what was observed and expected; empty if there is one."""
+    found: list[list[str]] = []
+    for line in message.splitlines():
+        kind, _, text = line.partition(": ")
+        if kind == "observed":
+            found.append([text])
+        elif kind == "expected" and found:
+            found[-1].append(text)
+    pairs = [f"{each[0]}; expected: {each[-1]}" for each in found if len(each) > 1]
+    return shortened("; also: ".join(pairs)) if len(pairs) > 1 else ""
 
 
 def bare(reason: str) -> str:

@@ -499,7 +499,204 @@ def scratch_of_a_dead_owner(root: Path) -> None:
     scratch(root, dead_pid(), "/app/x/kernel_meta/kernel_meta_13682945517213378854")
 
 
+# ---- cut or altered, with a digest of what is left; and what no digest is recorded of
+
+
+def restamp(kernel: Kernel, change: Callable[[bytes], bytes]) -> None:
+    """Change an object, and record the digest of what it is then."""
+    kernel.replace_object(change(kernel.object.read_bytes()))
+
+
+for _name, _change in {
+    "half": lambda data: data[: len(data) // 2],
+    "head": lambda data: data[:64],
+    "all_but_a_byte": lambda data: data[:-1],
+    "text": lambda _: b"what is this",
+    "zeros": lambda data: bytes(len(data)),
+}.items():
+
+    def _cut_of_cann(root: Path, change: Callable[[bytes], bytes] = _change) -> None:
+        restamp(kernel_cache(root).entries[1], change)
+
+    def _cut_of_a_rank(root: Path, change: Callable[[bytes], bytes] = _change) -> None:
+        restamp(ranks(root)[1][0], change)
+
+    def _graph(root: Path, change: Callable[[bytes], bytes] = _change) -> None:
+        path = graphs(root)[1]
+        path.write_bytes(change(path.read_bytes()))
+
+    def _package(root: Path, change: Callable[[bytes], bytes] = _change) -> None:
+        path = static_outputs(root)
+        path.write_bytes(change(path.read_bytes()))
+
+    def _ge(root: Path, change: Callable[[bytes], bytes] = _change) -> None:
+        path = ge_graphs(root)
+        path.write_bytes(change(path.read_bytes()))
+
+    UNSOUND.append(Case(f"restamped_object_is_{_name}", _cut_of_cann, least=FAIL))
+    UNSOUND.append(Case(f"restamped_object_of_a_rank_is_{_name}", _cut_of_a_rank, least=FAIL))
+    UNSOUND.append(Case(f"graph_is_{_name}", _graph, least=UNDECIDED))
+    UNSOUND.append(Case(f"package_is_{_name}", _package, least=UNDECIDED))
+    UNSOUND.append(Case(f"graph_of_ge_is_{_name}", _ge, least=UNDECIDED))
+
+
+def offline_model(content: bytes = b"model") -> bytes:
+    """A converted model as GE writes it: a head of 256 bytes with the length of the rest."""
+    head = b"IMOD" + (256).to_bytes(4, "little") + bytes(68) + len(content).to_bytes(4, "little")
+    return head.ljust(256, b"\0") + content
+
+
+def ge_graphs(root: Path, key: str = "bert_b8") -> Path:
+    """Write a graph cache of GE, and return its graph."""
+    name = f"{key}_20261120101112"
+    listed = [{"graph_key": key, "cache_file_name": f"{name}.om", "var_desc_file_name": ""}]
+    put(root / "graphs" / f"{key}.idx", {"cache_file_list": listed})
+    put(root / "graphs" / f"{key}.lock", "")
+    return put(root / "graphs" / f"{name}.om", offline_model())
+
+
+@unsound(FAIL)
+def graph_of_ge_is_missing(root: Path) -> None:
+    ge_graphs(root).unlink()
+
+
+@unsound(FAIL)
+def graph_of_another_key(root: Path) -> None:
+    ge_graphs(root)
+    (root / "graphs/bert_b8.idx").rename(root / "graphs/bert_b16.idx")
+
+
+@unsound(UNDECIDED)
+def half_a_model_beside_a_cache(root: Path) -> None:
+    kernel_cache(root)
+    put(root / "models/bert.om", offline_model()[:200])
+
+
+@unsound(UNDECIDED)
+def half_a_library_of_an_operator_package(root: Path) -> None:
+    operator_package(root)
+    put(root / "vendors/customize/op_api/lib/libcust_opapi.so", elf_object(b"host")[:-8])
+
+
+@unsound(UNDECIDED)
+def library_that_is_a_link_to_elsewhere(root: Path) -> None:
+    kernel_cache(root)
+    (root / "libhook.so").symlink_to("/usr/bin/env")
+
+
+@unsound(FAIL)
+def operator_package_whose_index_names_more(root: Path) -> None:
+    operator_package(root)
+    (path,) = root.rglob("kernel/config/ascend910b/add_custom.json")
+    edit(path, lambda fields: fields["binList"].append({"binPath": "ascend910b/gone.o"}))
+
+
+@unsound(FAIL)
+def chip_copied_from_another(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    shutil.copytree(soc, soc.with_name("Ascend310B4"))
+
+
+@unsound(FAIL)
+def kernels_made_for_another_chip(root: Path) -> None:
+    cann_entry(root / "kernel_cache/Ascend310P3", 1, "kernels, Ascend910B1")
+
+
+@unsound(FAIL)
+def chip_in_a_field_of_any_name(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    edit(path, lambda fields: fields.update(build={"target": "Ascend310P3"}))
+
+
+@unsound(FAIL)
+def entry_that_is_a_copy_of_another(root: Path) -> None:
+    one, two = kernel_cache(root).entries[1:3]
+    name = json.loads(two.metadata.read_text())["kernelName"]
+    one.replace_object(two.object.read_bytes())
+    edit(one.metadata, lambda fields: fields.update(kernelName=name))
+
+
+@unsound(WARN)
+def card_that_is_a_link_to_another(root: Path) -> None:
+    ranks(root, 3)
+    (root / "rank_3").symlink_to("rank_2")
+
+
+@unsound(WARN)
+def card_with_graphs_of_other_scripts(root: Path) -> None:
+    path = graphs(root, 3)[4].with_name("MS_WORKERcompile_dependency.hash")
+    path.write_text(digest(b"another train.py"))
+
+
+@unsound(WARN)
+def card_with_kernels_for_another_chip(root: Path) -> None:
+    for rank, kernels in ranks(root, 3).items():
+        chip = "Ascend310" if rank == 1 else "Ascend910A"
+        for kernel in kernels:
+            info = kernel.metadata.with_suffix(".info")
+            edit(info, lambda fields, chip=chip: fields.update(SocInfo={"socVersion": chip}))
+
+
+@unsound(WARN)
+def list_of_packages_that_are_not_installed(root: Path) -> None:
+    operator_package(root)
+    put(root / "vendors/config.ini", "load_priority=customize,gone\n")
+
+
+@unsound(WARN)
+def lock_that_is_a_directory(root: Path) -> None:
+    kernel_cache(root).entries[1].metadata.with_suffix(".lock").mkdir()
+
+
+@unsound(WARN)
+def half_a_download(root: Path) -> None:
+    put(kernel_cache(root).soc / f"te_mul_{'1' * 64}.o.filepart", elf_object(b"half")[:80])
+
+
 # ---- sound, and unusual
+
+
+@sound()
+def operator_packages_in_their_order(root: Path) -> None:
+    operator_package(root)
+    put(root / "vendors/config.ini", "load_priority=customize\n")
+
+
+@sound()
+def model_with_a_long_length(root: Path) -> None:
+    kernel_cache(root)
+    path = put(root / "llm.om", offline_model(bytes(20)))
+    head = path.read_bytes()[:256]
+    path.write_bytes(head[:184] + (20).to_bytes(8, "little") + head[192:] + bytes(20))
+
+
+@sound()
+def graph_cache_of_ge(root: Path) -> None:
+    ge_graphs(root)
+    put(root / "graphs/cache.conf", {"cache_manual_check": False})
+
+
+@sound()
+def models_beside_a_cache(root: Path) -> None:
+    kernel_cache(root)
+    put(root / "models/bert.om", offline_model())
+    put(root / "models/bert.onnx", b"\x08\x08")
+
+
+@sound()
+def two_variants_of_a_chip(root: Path) -> None:
+    for chip in ("Ascend910B1", "Ascend910B"):
+        cann_entry(root / "kernel_cache" / chip, 1)
+
+
+@sound(WARN)
+def scratch_of_a_newer_release(root: Path) -> None:
+    kernel_cache(root / "cache")
+    number = "13682945517213378854"
+    place = root / "kernel_meta" / f"kernel_meta_{number}" / "kernel_meta"
+    put(place / f"te_add_{digest(b'k')}.o", elf_object(b"half")[:90])
+    owner = [{"kernel_meta_hash": f"kernel_meta_{number}", "pid": dead_pid(), "time": "1763"}]
+    put(root / "kernel_meta/buildPidInfo.json", json.dumps(owner))
 
 
 @sound()
@@ -600,6 +797,7 @@ def operator_package(root: Path) -> None:
             ]
         },
     )
+    put(root / "vendors/customize/op_proto/lib/libcust_proto.so", elf_object(b"host"))
     put(place / "config/ascend910b/aic-ascend910b-ops-info.json", {"AddCustom": {}})
     put(place / "customize_impl/dynamic/add_custom.py", "def add_custom(): pass\n")
 

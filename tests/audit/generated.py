@@ -132,6 +132,15 @@ def _stray(kernel: Kernel, dice: random.Random) -> None:
     put(kernel.object.parent / name, elf_object(b"code"))
 
 
+def _cut_and_restamped(kernel: Kernel, dice: random.Random) -> None:
+    data = kernel.object.read_bytes()
+    data = data[: dice.randrange(1, len(data))]
+    fields = json.loads(kernel.metadata.read_text())
+    kernel.object.write_bytes(data)
+    edit(kernel.metadata, lambda fields: fields.update(sha256=digest(data)))
+    assert fields["sha256"] != digest(data)
+
+
 def _renamed(kernel: Kernel, _: random.Random) -> None:
     """Another kernel's digest in the name of the metadata."""
 
@@ -143,7 +152,7 @@ def _renamed(kernel: Kernel, _: random.Random) -> None:
 
 CHANGES: tuple[Callable[[Kernel, random.Random], None], ...] = (
     *(_flip, _cut, _without_object, _without_metadata, _stand_in, _hole),
-    *(_metadata_cut, _two_digests, _stray, _renamed),
+    *(_metadata_cut, _two_digests, _stray, _renamed, _cut_and_restamped),
 )
 
 

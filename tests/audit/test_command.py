@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from directories import dead_pid, scratch
 
 from pytest_ascendcache.qualification.scenes.caches import elf_object, kernel_cache, put, ranks
 from pytest_ascendcache.words.layout import columns
@@ -106,3 +108,24 @@ def test_it_needs_neither_hypothesis_nor_the_reference(tmp_path: Path) -> None:
     loaded = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
     unwanted = ("hypothesis", "llvmlite", "numpy", "pytest", "pytest_ascendcache.reference")
     assert not {*unwanted} & {*loaded}
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault(tmp_path: Path) -> None:
+    kernel_cache(tmp_path / "c")
+    script = f"{shlex.quote(str(COMMAND))} {shlex.quote(str(tmp_path / 'c'))} | true"
+    ended = subprocess.run(
+        ["bash", "-c", f"{script}; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (ended.stdout, ended.stderr) == ("0\n", "")
+
+
+def test_a_list_is_translated_part_by_part(tmp_path: Path) -> None:
+    scratch(tmp_path / "d/work", dead_pid())
+    kernel_cache(tmp_path / "d/cache")
+    shown = _run("--lang", "zh", tmp_path / "d").stdout
+    assert "CANN 单个 SoC 的算子缓存 2 个，编译临时目录 1 个；" in shown
+    assert "已知：编译临时文件 4 个；缓存限额文件 1 个；锁文件 2 个" in shown

@@ -417,6 +417,11 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         ),
         (operator("BatchMatMul", [of(3, 5, 16), of(16, 7)], of(3, 5, 7)), np.matmul),
         (
+            operator("GEMM", [of(16, 5), of(7, 16), of(5, 7), of(1), of(1)], of(5, 7),
+                     transpose_a=True, transpose_b=True),
+            lambda a, b, c, alpha, beta: alpha * (a.T @ b.T) + beta * c,
+        ),
+        (
             operator("BatchMatMulV2", [of(1, 4, 5, 8), of(3, 1, 6, 8)], of(3, 4, 5, 6),
                      adj_x2=True),
             lambda x, y: x @ y.swapaxes(-1, -2),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ onnx = pytest.importorskip("onnx")
 
 from pytest_ascendcache.reference.errors import AtcError  # noqa: E402
 from pytest_ascendcache.reference.model.folding import computed  # noqa: E402
-from pytest_ascendcache.reference.model.importing import FOLDED  # noqa: E402
+from pytest_ascendcache.reference.model.importing import FOLDED, Importer  # noqa: E402
+from pytest_ascendcache.reference.model.mapping import MAPPED  # noqa: E402
 from pytest_ascendcache.reference.model.reading import read_model  # noqa: E402
 
 _OLDEST = 7
@@ -85,6 +88,73 @@ def test_constants_are_computed_at_every_version(kind: str) -> None:
             assert results[0].shape == (1, 2, 3)
 
 
+_IMAGE = np.ones((1, 2, 4, 4), np.float32)
+_ROW, _TWICE = np.ones(3, np.float32), np.ones(2, np.float32)
+_ONE: Form = ([_X], {})
+_ELEMENTWISE = """
+    Abs Floor Ceil Sqrt Reciprocal Exp Log Relu Sigmoid Tanh Softplus LeakyRelu Elu HardSigmoid
+    Softmax LogSoftmax Dropout
+"""
+_CONVERTED: dict[str, list[tuple[int, Form]]] = {
+    **{each: [(_OLDEST, _ONE)] for each in _ELEMENTWISE.split()},
+    **{
+        each: [(_OLDEST, _ONE)]
+        for each in ["Abs", "Floor", "Ceil", "Sqrt", "Reciprocal", "Exp", "Log", "Relu"]
+    },
+    **{each: [(9, _ONE)] for each in ("Sign", "Erf", "IsNaN")},
+    **{each: [(14, _ONE)] for each in ("HardSwish",)},
+    **{each: [(_OLDEST, ([_X, _X], {}))] for each in ("Sum", "Pow")},
+    "Equal": [(_OLDEST, ([_X.astype(np.int32)] * 2, {})), (11, _TWO)],
+    "Mish": [(18, _ONE)],
+    "Gelu": [(20, _ONE)],
+    "Clip": [
+        (_OLDEST, ([_X], {"min": 0.0, "max": 2.0})),
+        (11, ([_X, np.float32(0), np.float32(2)], {})),
+    ],
+    "MatMul": [(_OLDEST, ([_X, _X.T.copy()], {}))],
+    "Gemm": [(_OLDEST, ([_X, _X.T.copy(), _TWICE], {"alpha": 2.0}))],
+    "Conv": [(_OLDEST, ([_IMAGE, np.ones((3, 2, 3, 3), np.float32)], {"pads": [1] * 4}))],
+    **{
+        each: [(_OLDEST, ([_IMAGE], {"kernel_shape": [2, 2]}))]
+        for each in ("MaxPool", "AveragePool")
+    },
+    "GlobalAveragePool": [(_OLDEST, ([_IMAGE], {}))],
+    "BatchNormalization": [(_OLDEST, ([_IMAGE, *[_TWICE] * 4], {}))],
+    "LayerNormalization": [(17, ([_X, _ROW, _ROW], {}))],
+    "ReduceMean": [(_OLDEST, ([_X], {"axes": [0]})), (18, ([_X, _I], {}))],
+}
+"""The same for the types that become operators and are not computed."""
+
+
+def test_every_converted_type_has_a_form() -> None:
+    assert set(MAPPED) <= {*_FORMS, *_CONVERTED}
+
+
+@pytest.mark.parametrize("kind", sorted(MAPPED))
+def test_nodes_are_converted_at_every_version(kind: str, tmp_path: Path) -> None:
+    forms = {**_FORMS, **_CONVERTED}[kind]
+    for opset in range(forms[0][0], onnx.defs.onnx_opset_version() + 1):
+        (first, *others), given = next(form for since, form in reversed(forms) if since <= opset)
+        outputs = ["out", "other"] if kind == "Split" else ["out"]
+        names = [f"constant{number}" for number in range(len(others))]
+        node = onnx.helper.make_node(kind, ["in", *names], outputs, **given)
+        dtype = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(first).dtype)
+        graph = onnx.helper.make_graph(
+            [node],
+            "graph",
+            [onnx.helper.make_tensor_value_info("in", dtype, first.shape)],
+            [onnx.ValueInfoProto(name=each) for each in outputs],
+            [onnx.numpy_helper.from_array(np.asarray(each), name)
+             for name, each in zip(names, others, strict=True)],
+        )  # fmt: skip
+        path = tmp_path / f"{kind}{opset}.onnx"
+        versions = [onnx.helper.make_opsetid("", opset)]
+        model = onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
+        onnx.save(onnx.shape_inference.infer_shapes(model, data_prop=True), path)
+        converted = Importer(read_model(path, ""), kind, MAPPED).graph()
+        assert set(converted.outputs) == set(outputs), opset
+
+
 def _model(directory: Path, shape: list[Any]) -> Path:
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
@@ -97,6 +167,27 @@ def _model(directory: Path, shape: list[Any]) -> Path:
     path = directory / "model.onnx"
     onnx.save(model, path)
     return path
+
+
+def _spoilt(directory: Path, seeds: range) -> None:
+    data = _model(directory, [1, 4]).read_bytes()
+    path = directory / "spoilt.onnx"
+    for seed in seeds:
+        dice, changed = random.Random(seed), bytearray(data)
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        path.write_bytes(changed[: dice.choice((len(data), dice.randrange(1, len(data))))])
+        with contextlib.suppress(AtcError):  # anything else is a traceback for who converts it
+            Importer(read_model(path, ""), "spoilt", MAPPED).graph()
+
+
+def test_a_damaged_model_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    _spoilt(tmp_path, range(1000))
+
+
+@pytest.mark.nightly
+def test_many_damaged_models_are_refused_without_a_traceback(tmp_path: Path) -> None:
+    _spoilt(tmp_path, range(1000, 30_000))
 
 
 def test_a_hint_works_when_it_is_followed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,13 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from pytest_ascendcache.release import read_release, recorded_inputs, story  # noqa: E402
+from pytest_ascendcache.release import (  # noqa: E402
+    ReleaseFileError,
+    options_digest,
+    read_release,
+    recorded_inputs,
+    story,
+)
 from pytest_ascendcache.release.file import Release  # noqa: E402
 from pytest_ascendcache.release.recorded import input_problems  # noqa: E402
 
@@ -120,6 +127,17 @@ def test_a_change_is_named(name: str, tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
+def test_every_file_that_is_not_what_its_option_takes_is_refused_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    _write(place)
+    (place / "fusion.cfg").write_text('{"Switch": ')
+    (place / "debug.cfg").write_text("op_debug_config = oom\nwhat\n")
+    with pytest.raises(ReleaseFileError) as refused:
+        _release(place)
+    told = str(refused.value)
+    assert all(each in told for each in ("is not JSON", "line 2 is 'what'"))
+
+
 @pytest.mark.parametrize("name", TWINS)
 def test_a_sound_twin_is_the_same_release(name: str, tmp_path: Path) -> None:
     _write(tmp_path / "r")
@@ -135,3 +153,137 @@ def test_another_producer_is_told_apart_from_other_weights(tmp_path: Path) -> No
     _model(tmp_path / "r", producer="b")
     text = story(input_problems(before, recorded_inputs(_release(tmp_path / "r"))))
     assert "only its producer or metadata differs" in text
+
+
+# ---- drawn releases: any inputs, one change of any of them
+
+
+def _flip(path: Path, dice: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    path.write_bytes(data)
+
+
+_FILES = {
+    "--fusion_switch_file=fusion.cfg": "fusion.cfg",
+    "--op_debug_config=debug.cfg": "debug.cfg",
+    "--insert_op_conf=aipp.cfg": "aipp.cfg",
+    "--op_precision_mode=modes.ini": "modes.ini",
+    "--op_bank_path=bank": "bank/tune.json",
+    "--mdl_bank_path=graphs": "graphs/tune.json",
+    "--keep_dtype=kept.cfg": "kept.cfg",
+}
+_OPTIONS = {
+    "--input_format": ("ND", "NCHW"),
+    "--precision_mode": ("force_fp16", "allow_fp32_to_fp16"),
+    "--op_select_implmode": ("high_precision", "high_performance"),
+    "--buffer_optimize": ("l2_optimize", "off_optimize"),
+    "--deterministic": ("0", "1"),
+}
+
+
+def _drawn(place: Path, dice: random.Random) -> list[Path]:
+    """Write a release of a few inputs; returns the files whose content decides the kernels."""
+    place.mkdir(parents=True)
+    framework = dice.choice(("5", "1", "3"))
+    words = [f"atc --model=net.onnx --framework={framework} --output=out --log=info"]
+    words.append(f"--soc_version=Ascend{dice.choice(('910B1', '310P3'))}")
+    files = [place / "net.onnx"]
+    if framework == "5":
+        _model(place)
+        if dice.random() < 0.5:
+            model = onnx.load(place / "net.onnx")
+            onnx.save(
+                *(model, place / "net.onnx"),
+                save_as_external_data=True,
+                size_threshold=0,
+                location="net.data",
+            )
+            files.append(place / "net.data")
+    else:
+        name = dice.randbytes(20).hex().encode()
+        files[0].write_bytes(bytes((0x0A, len(name))) + name)
+    for word, name in dice.sample(sorted(_FILES.items()), dice.randint(0, 4)):
+        (place / name).parent.mkdir(exist_ok=True)
+        texts = {"modes.ini": "Exp=high_precision\n", "debug.cfg": "op_debug_config = oom\n"}
+        (place / name).write_text(texts.get(name, "aipp_op {}" if name == "aipp.cfg" else "{}"))
+        words.append(word)
+        files.append(place / name)
+    for option in dice.sample(sorted(_OPTIONS), dice.randint(0, 3)):
+        words.append(f"{option}={dice.choice(_OPTIONS[option])}")
+    text = f"atc = '''\n{' '.join(words)}\n'''\n"
+    if dice.random() < 0.5:
+        package = place / "vendors/mine/op_impl/add.py"
+        package.parent.mkdir(parents=True)
+        package.write_text("FACTOR = 1\n")
+        text += '[environment]\nASCEND_CUSTOM_OPP_PATH = "vendors/mine"\n'
+        files.append(package)
+    (place / "release.toml").write_text(text)
+    return files
+
+
+def _identity(place: Path) -> tuple[object, ...]:
+    release = _release(place)
+    return release.soc, recorded_inputs(release), options_digest(release)
+
+
+def _change(place: Path, files: list[Path], dice: random.Random) -> str:
+    """Change one thing that decides the kernels; returns which."""
+    path = place / "release.toml"
+    text, options = path.read_text(), [each for each in _OPTIONS if each in path.read_text()]
+    kind = dice.choice(("file", "file", "option", "chip"))
+    if kind == "option" and options:
+        option = dice.choice(options)
+        one, two = _OPTIONS[option]
+        now = one if f"{option}={one}" in text else two
+        path.write_text(text.replace(f"{option}={now}", f"{option}={two if now == one else one}"))
+        return option
+    if kind == "chip":
+        path.write_text(text.replace("910B1", "X").replace("310P3", "910B1").replace("X", "310P3"))
+        return kind
+    file = dice.choice(files)
+    if file.name == "modes.ini":
+        file.write_text("Exp=high_performance\n")
+    else:
+        _flip(file, dice)
+    return file.name
+
+
+def _sound(place: Path, dice: random.Random) -> None:
+    """Change things that decide no kernel."""
+    path = place / "release.toml"
+    for old, new in dice.sample((("--log=info", "--log=error"), ("--output=out", "--output=o")), 1):
+        path.write_text(path.read_text().replace(old, new))
+    path.write_text("# by hand\n" + path.read_text())
+    if (place / "modes.ini").exists():
+        (place / "modes.ini").write_text("# modes\nExp=high_precision\n")
+    (place / "notes.txt").write_text("kept by hand\n")
+
+
+def _wrong(directory: Path, seeds: range) -> list[str]:
+    wrong = []
+    for seed in seeds:
+        dice, place = random.Random(seed), directory / str(seed)
+        files = _drawn(place, dice)
+        before = _identity(place)
+        twin = Path(shutil.copytree(place, directory / f"twin{seed}"))
+        _sound(twin, dice)
+        if _identity(twin) != before:
+            wrong.append(f"{seed}: a sound twin differs")
+        what = _change(place, files, dice)
+        try:
+            after = _identity(place)
+        except (OSError, ReleaseFileError):
+            continue  # refused, which is no pass
+        if after == before:
+            wrong.append(f"{seed}: {what} changed, and nothing is told")
+    return wrong
+
+
+def test_a_change_of_a_drawn_release_is_told_and_its_sound_twin_is_not(tmp_path: Path) -> None:
+    assert _wrong(tmp_path, range(60)) == []
+
+
+@pytest.mark.nightly
+def test_changes_of_many_drawn_releases_are_told(tmp_path: Path) -> None:
+    assert _wrong(tmp_path, range(1000, 3000)) == []

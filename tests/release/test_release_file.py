@@ -478,6 +478,36 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
     assert [line for line, _ in job_problems(job)] == [2, 5]
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("for((i=0; i<${N}; i++))\ndo\n  export RANK_ID=$i\n  python a.py &\ndone", []),
+        ("for i in 0 1 2; do RANK_ID=$i python a.py & done", []),
+        ("RANK_ID=0 python a.py &\nRANK_ID=1 python a.py &\npython b.py", []),
+        ("RANK_ID=1 python a.py &\nRANK_ID=1 python a.py &", ["RANK_ID=1 for 2 of 2"]),
+        (
+            "for i in 0 1; do\n  export RANK_ID=0 MS_COMPILER_CACHE_PATH=/c/$i\n"
+            "  python a.py &\ndone",
+            [],
+        ),
+        (
+            "RANK_ID=0 HCCL_CONNECT_TIMEOUT=600 python a.py &\nRANK_ID=1 python a.py &\n"
+            "RANK_ID=2 python a.py",
+            ["HCCL_CONNECT_TIMEOUT is 600 for process 0, and unset for others"],
+        ),
+        ("RANK_ID=0 python a.py &\nRANK_ID=x python a.py &", ["RANK_ID=x"]),
+    ],
+)
+def test_each_process_of_a_script_has_its_own_settings(
+    script: str, told: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(f"N=3\n{script}\n")
+    found = [problem.found for _, problem in job_problems(read_job(path))]
+    assert len(found) == len(told), found
+    assert all(each in one for each, one in zip(told, found, strict=True))
+
+
 def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path) -> None:
     twice = (EXP, EXP.named("other/exp"), SQRT)
     plain = Release(tmp_path / "release.toml", "r", "A", {}, operators=twice)

@@ -265,3 +265,19 @@ def test_levels_that_passed_elsewhere_explain_nothing() -> None:
     passed = [{"a": "2", "b": "1"}, {"a": "2", "b": "2"}]
     assert explanations(broken, passed) == [{"a": "1"}, {"a": "1"}]
     assert explanations(broken, [*broken, *passed]) == [{}, {}]
+
+
+def test_each_broken_rule_of_a_release_is_a_cause_that_names_all_problems() -> None:
+    lines = "observed: line 1 is bad\nexpected: good\nobserved: line 2 is worse\nexpected: best"
+    facts = [Fact.of(Aspect.CLAIM, "observed").as_dict()]
+    found = causes(
+        [
+            _broken("test_r.py::test_file", "release/precision-file-valid", lines,
+                    observed="line 1 is bad", expected="good", facts=facts,
+                    steps=[_step("--op_compiler_cache_mode=disable")]),
+            _broken("test_r.py::test_kept", "release/precision-file-kept", facts=facts),
+        ]
+    )  # fmt: skip
+    assert len(found) == 2
+    told = next(each.reason for each in found if each.rule == "release/precision-file-valid")
+    assert told == "line 1 is bad; expected: good; also: line 2 is worse; expected: best"

@@ -121,7 +121,7 @@ def kernel_cache(root: Path, entries: int = 4) -> KernelCache:
     """A cache of two chips with locks, a pre-compile result and settings, as CANN leaves them."""
     cache = root / "kernel_cache"
     made = [cann_entry(cache / "Ascend910B1", number) for number in range(entries)]
-    cann_entry(cache / "Ascend310P3", 1)
+    cann_entry(cache / "Ascend310P3", 310)
     put(cache / "op_cache.ini", INI)
     stem = made[0].metadata.stem
     put(made[0].metadata.with_suffix(".lock"), b"")
@@ -163,13 +163,19 @@ def akg_kernel(root: Path, number: int = 1) -> Kernel:
     return Kernel(put(directory / f"{stem}.json", fields), put(directory / f"{stem}.so", library))
 
 
+def mindir(name: str) -> bytes:
+    """A compiled network as MindSpore stores it: versions, and a graph of this name."""
+    texts = ((1, "0.1.1"), (2, "MindSpore"), (5, "2.10.0"), (7, name * 4))
+    return b"".join(bytes((at << 3 | 2, len(text))) + text.encode() for at, text in texts)
+
+
 def graphs(root: Path, size: int = 2) -> list[Path]:
     """The graph caches of a job's ranks."""
     made = []
     for rank in range(size):
         directory = root / f"rank_{rank}" / "graph_cache"
         for number in range(2):
-            content = f"graph {number} of rank {rank}".encode()
+            content = mindir(f"graph {number} of rank {rank}")
             made.append(put(directory / f"MS_WORKERcompile_cache_{number}.mindir", content))
         put(directory / "MS_WORKERcompile_dependency.hash", digest(b"scripts"))
     return made

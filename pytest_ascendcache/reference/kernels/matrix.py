@@ -69,6 +69,36 @@ def product(transpose_first: str, transpose_second: str) -> Callable[[KernelCont
     return trace
 
 
+@register("GEMM", attributes=("transpose_a", "transpose_b"), inputs=(5, 5))
+def gemm(op: KernelContext) -> None:
+    """alpha * (a x b) + beta * c, where alpha and beta are tensors of one element."""
+    a, b, c, alpha, beta = (op.input(place) for place in range(5))
+    swap_a, swap_b = op.flag("transpose_a"), op.flag("transpose_b")
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        op.fail(f"has the shapes {list(a.shape)} and {list(b.shape)}; give both 2 dimensions")
+    (rows, depth), (other, columns) = _swapped(a.shape, swap_a), _swapped(b.shape, swap_b)
+    if depth != other:
+        op.fail(f"cannot multiply {[*a.shape]} and {[*b.shape]}; make the inner extents agree")
+    for each, shape in ((c, (rows, columns)), (op.output(), (rows, columns))):
+        op.expect_shape(each, shape)
+    for each in (b, c, alpha, beta):
+        op.expect_dtype_of_first(each)
+    for each in (alpha, beta):
+        op.expect_shape(each, (1,))
+    (by_row, first_depth) = _swapped(a.strides, swap_a)
+    (second_depth, by_column) = _swapped(b.strides, swap_b)
+    with op.trace.nest((rows, columns)) as indices:
+        left = op.offset(indices, (by_row, 0))
+        right = op.offset(indices, (0, by_column))
+        total = Sum(op)
+        with op.trace.nest((depth,)) as (inner,):
+            total.add(a.load(left + inner * first_depth) * b.load(right + inner * second_depth))
+        zero = op.offset(indices, (0, 0))
+        place = op.offset(indices, op.output().strides)
+        result = total.get() * alpha.load(zero) + beta.load(zero) * c.load(place)
+        op.output().store(place, result)
+
+
 for _name, _flags in (
     ("MatMul", ("transpose_x1", "transpose_x2")),
     ("MatMulV2", ("transpose_x1", "transpose_x2")),

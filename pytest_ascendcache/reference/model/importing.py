@@ -89,8 +89,12 @@ class Importer:
 
     def graph(self) -> Graph:
         """The converted graph. Raises ``AtcError`` if a node cannot be converted."""
-        inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
-        self._read_weights()
+        try:
+            inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
+            self._read_weights()
+        except (TypeError, ValueError, KeyError) as error:  # numpy and onnx about damaged tensors
+            reason = f"It has a tensor that no version of ONNX allows ({error!r})"[:300]
+            raise invalid_value(MODEL, self._name, reason) from None
         self._check_types()
         for number, node in enumerate(self._graph.node):
             self._current = node.name or f"{node.op_type}_{number}"
@@ -318,10 +322,16 @@ class Importer:
                 types[name] = self._types[source]
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opset, "")
+            if not schema.has_type_and_shape_inference_function:  # LessOrEqual before 16
+                schema = onnx.defs.get_schema(node.op_type, onnx.defs.onnx_opset_version(), "")
             made = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=list(self._model.proto.opset_import)
             )
-        except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError) as error:
+        except (
+            onnx.shape_inference.InferenceError,
+            onnx.defs.SchemaError,
+            onnx.checker.ValidationError,
+        ) as error:
             raise NotMapped(
                 f"does not fit its inputs: {' '.join(str(error).split())[:300]}"
             ) from None

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_ascendcache.operators.opinfo import OperatorInfo, OpInfoError
 from pytest_ascendcache.operators.opinfo_json import opinfo_document, read_opinfo
 from pytest_ascendcache.operators.simplified_key import simplified_key, value_depend_indexes
+from pytest_ascendcache.reference.kernels import operator_types
 from pytest_ascendcache.reference.static_kernel.options import OpCompilerError
 
 DETERMINISTIC = (False, True)
@@ -126,7 +127,10 @@ class StaticKernelPolicy:
         """
         if failures:
             head = f"{len(failures)} of {len(failures) + len(compiled)} operators have no kernel:"
-            raise OpCompilerError("\n".join([head, *failures]))
+            known = f"one of {', '.join(operator_types())}."
+            several = [each.replace(f"; use {known}", ".") for each in failures]
+            ending = [f"Use {known}"] if several != [*failures] else []
+            raise OpCompilerError("\n".join([head, *several, *ending]))
         return compiled
 
     def kernel_files(self, job: Job, data: bytes, package: str, soc: str) -> list[KernelFile]:

@@ -1,0 +1,79 @@
+"""What lies beside caches: models and libraries, lists of operator packages, links."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from pytest_ascendcache.audit.account import is_outside, known
+from pytest_ascendcache.audit.cards import card_of
+from pytest_ascendcache.audit.entries import EntryProblem, Files, check_whole
+from pytest_ascendcache.audit.findings import Check, Ledger, printable
+from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder
+from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.audit.static import selected_packages
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Accounts for names outside of all caches in the ``result`` of an audit."""
+
+    result: Audit
+    ledger: Ledger
+
+    def file(self, folder: Folder, name: str) -> None:
+        """Enter a regular file outside of all caches: what a toolchain could load has to be whole,
+        and without a format that tells it is not read."""
+        account, what = self.result.account, is_outside(name)
+        if what and (info := folder.look(name)) is not None:
+            try:
+                check_whole(Files(folder, ()), name, info)
+            except EntryProblem as error:
+                account.unread.add(f"{printable(folder.path(name))}: {error}")
+                return
+            except CannotRead as error:
+                account.unread.add(str(error))
+                return
+            except ChangedWhileRead as error:
+                self.result.changed.add(str(error))
+        elif name == "config.ini" and folder.relative.rpartition("/")[2] == "vendors":
+            self._vendors(folder, name)
+            what = known(name)
+        elif not (what := known(name)):
+            account.foreign.add(printable(folder.path(name)))
+            return
+        account.known[what] += 1
+
+    def _vendors(self, folder: Folder, name: str) -> None:
+        """Compare the list of operator packages with those that are installed beside it."""
+        try:
+            content = folder.read(name)
+        except (CannotRead, ChangedWhileRead):
+            return  # nothing but the order of packages depends on it
+        for package in selected_packages(content.data if content is not None else b""):
+            if "/" not in package and folder.look(package) is None:
+                detail = f"load_priority names {package[:100]}, which is not installed"
+                self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
+
+    def no_file(self, folder: Folder, name: str, kind: str) -> None:
+        """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to
+        what a toolchain loads."""
+        path, account = folder.path(name), self.result.account
+        root = os.path.realpath(self.result.directory)
+        target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
+        leads = os.path.isdir(target) or (os.path.exists(target) and is_outside(name))  # noqa: PTH110, PTH112
+        if kind != "a link" or not leads:
+            account.foreign.add(printable(path))
+        elif target == root or target.startswith(f"{root}/"):
+            card = card_of(path)
+            if card is not None and card.surely and card.place == path:
+                detail = (
+                    f"is a link to {printable(target[len(root) + 1 :])}: two cards in one "
+                    "directory overwrite each other's files"
+                )
+                self.ledger.add(Check.RANKS_AGREE, path, detail)
+            account.known["links to what is read anyway"] += 1
+        else:
+            account.unread.add(
+                f"{printable(path)}: is a link to {printable(target)}, which is not looked at"
+            )

@@ -1,0 +1,98 @@
+"""Files that an index names: graphs of GE, and the kernels of an operator package.
+
+Source: GE's page on its graph cache (``<graph_key>.idx``, ``.om``, ``.rdcpkt``); operator packages
+of msopgen, ``kernel/config/<SoC>``; facts ``field-evidence`` section 1.2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from pytest_ascendcache.audit.entries import (
+    Files,
+    Judge,
+    Metadata,
+    check_whole,
+    kind_of,
+    read_metadata,
+)
+from pytest_ascendcache.audit.findings import Check
+from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.recognition import split
+
+
+class GeGraphs(Judge):
+    """Judges graphs that GE compiled, and the index of each graph key, whose files lie beside."""
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        stem, suffix = split(name)
+        if suffix in (".om", ".rdcpkt"):
+            self.entries += suffix == ".om"
+            check_whole(Files(folder, (name,)), name, info)
+            return True
+        if suffix != ".idx" or (index := read_metadata(Files(folder, (name,)), name, info)) is None:
+            return False
+        listed = index.fields.get("cache_file_list")
+        if not isinstance(listed, list):
+            raise index.blame(Check.METADATA, "has no cache_file_list, which GE reads")
+        for each in (each for each in listed if isinstance(each, dict)):
+            for key in ("cache_file_name", "var_desc_file_name"):
+                if isinstance(path := each.get(key), str) and path:
+                    _named(index, path, PurePosixPath(path).name)
+            if isinstance(said := each.get("graph_key"), str) and said != stem:
+                detail = f"graph_key is {said[:90]}, and the file's name is another key's"
+                raise index.blame(Check.AGREEMENT, detail)
+        return True
+
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        if split(name)[1] not in (".om", ".rdcpkt", ".idx"):
+            return False
+        detail = f"is {kind_of(info)}, no file that a toolchain may read"
+        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
+
+
+class PackageConfig(Judge):
+    """Judges what an operator package says of its kernels, which lie below its grandparent."""
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        if not name.endswith(".json"):
+            return False
+        config = read_metadata(Files(folder, ()), name, info)
+        keys: dict[str, str] = {}
+        for kernel in _described(config.fields) if config is not None else ():
+            assert config is not None
+            for key in ("binPath", "jsonPath", "jsonFilePath"):
+                if isinstance(path := kernel.get(key), str) and path:
+                    _named(config, path, f"../../{path}")
+            path, simple = kernel.get("binPath"), kernel.get("simplifiedKey")
+            if not isinstance(path, str) or not isinstance(simple, str):
+                continue
+            if (before := keys.setdefault(simple, path)) != path:
+                detail = f"has two kernels for {simple[:80]}: {before[:80]} and {path[:80]}"
+                raise config.blame(Check.AGREEMENT, detail)
+        return True
+
+
+def _named(index: Metadata, path: str, place: str) -> None:
+    """Raise ``EntryProblem`` unless a file that an index names lies where a reader looks."""
+    if (plain := PurePosixPath(path)).is_absolute() or ".." in plain.parts:
+        detail = f"{path[:100]!r} leads to another directory"
+        raise index.blame(Check.NAMES_INSIDE, detail)
+    if lacking := index.files.lacks(place):
+        what = lacking.removeprefix(place).strip()
+        what = "does not exist" if what == "is missing" else what
+        raise index.blame(Check.WHOLE_ENTRIES, f"names {path[:150]}, which {what}")
+
+
+def _described(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in JSON data, whatever holds them."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+        if isinstance(each, (dict, list)):
+            waiting.extend(each.values() if isinstance(each, dict) else each)

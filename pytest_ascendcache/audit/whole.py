@@ -1,0 +1,165 @@
+"""Whether a file has all of its bytes, by what its own format says: nobody's digest is needed.
+
+Sources: the ELF specification; GE's ``ModelFileHeader`` (256 bytes; the length of the rest is at 76
+or, in newer files, at 184); makeself's header; protocol buffers (MindIR, AIR, GE's variable
+descriptions); ZIP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from pytest_ascendcache.caches.elf import MAGIC, ElfError, check_extent
+
+
+class WrongDigest(str):
+    """What is wrong with a file that has all of its bytes, and other ones than its head says."""
+
+
+Read = Callable[[int, int], bytes]
+"""``read(offset, size)`` returns bytes of a file."""
+
+_OM, _OM_HEADER = b"IMOD", 256
+_OM_LENGTH, _OM_LONG = struct.Struct("<I"), struct.Struct("<Q")
+_ZIP_END = struct.Struct("<4s4H2IH")
+_PROTOBUF = {".mindir": 6, ".air": 2, ".rdcpkt": 1}
+"""Suffixes of protocol buffers, with a field that every whole file reaches."""
+
+_PART, _HEAD = 1 << 20, 1 << 16
+_REST = re.compile(rb"#!.*\n(?:if )?sha256=([0-9a-f]{64})\b.*\n")
+"""The head of packages made by ``ascendcache-op-compiler``: a digest of all that follows."""
+
+_SUMS = (
+    (re.compile(rb'^SHA="([0-9a-f]{64})"', re.MULTILINE), hashlib.sha256),
+    (re.compile(rb'^MD5="([0-9a-f]{32})"', re.MULTILINE), hashlib.md5),
+)
+_SIZES = re.compile(rb'^filesizes="(\d+(?: \d+)*)"', re.MULTILINE)
+_LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
+
+
+def damage(suffix: str, read: Read, size: int) -> str | None:
+    """Return what is wrong with a file of ``size`` bytes; empty if it is whole, and None if its
+    format says nothing about it. A package (``.run``) is read to its end, others at few places."""
+    head = read(0, 64)
+    if not size:
+        return "is empty"
+    if not any(head):  # no format begins so
+        return "is zeros: its data was lost"
+    if head[:4] == MAGIC[:4]:
+        return elf_damage(read, size)
+    if head[:4] == _OM:
+        return _of_model(read, size)
+    if head[:4] == b"PK\x03\x04" and suffix != ".run":
+        return _of_zip(read, size)
+    if suffix == ".run":
+        return _of_package(read, size)
+    if suffix in _PROTOBUF:
+        return protobuf_damage(read, size, _PROTOBUF[suffix])
+    return None
+
+
+def elf_damage(read: Read, size: int) -> str:
+    """Return why an ELF file is not whole; empty if it is."""
+    try:
+        check_extent(read, size)
+    except ElfError as error:
+        return f"is not a whole ELF object: {error} ({size} bytes are there)"
+    return ""
+
+
+def _of_model(read: Read, size: int) -> str:
+    head = read(0, _OM_HEADER)
+    if len(head) < _OM_HEADER:
+        return f"is cut: {_OM_HEADER - len(head)} bytes are missing"
+    (length,), (longer,) = _OM_LENGTH.unpack_from(head, 76), _OM_LONG.unpack_from(head, 184)
+    return _of_size(_OM_HEADER + (longer or length), size)
+
+
+def _of_size(expected: int, size: int) -> str:
+    if expected > size:
+        return f"is cut: {expected - size} bytes are missing"
+    if expected < size:
+        return f"has {size - expected} bytes more than its head says"
+    return ""
+
+
+def _of_zip(read: Read, size: int) -> str:
+    found = _ZIP_END.unpack(end) if len(end := read(max(size - 22, 0), 22)) == 22 else (b"",)
+    if found[0] != b"PK\x05\x06":
+        return "is cut: a ZIP archive has its directory at the end"
+    return _of_size(int(found[5]) + int(found[6]) + 22, size)
+
+
+def protobuf_damage(read: Read, size: int, reached: int) -> str | None:
+    """Return what is wrong with a protocol buffer, by its outermost fields, each of which says
+    where the next one begins; empty if it is whole and has a field ``reached`` or behind, None if
+    it is none at all."""
+    position, last = 0, 0
+    while position < size:
+        at, key = _varint(read(position, 10))
+        wire, number = key & 7, key >> 3
+        if at == 0 or number == 0 or wire not in (0, 1, 2, 5):
+            return None if position == 0 else "is not whole: its fields do not follow each other"
+        position += at
+        if wire == 2:
+            more, length = _varint(read(position, 10))
+            step = more + length
+        else:
+            more = _varint(read(position, 10))[0]
+            step = {0: more, 1: 8, 5: 4}[wire]
+        if (wire in (0, 2) and more == 0) or position + step > size:
+            if position == at and number != 1:
+                return None  # text or another format, by its first byte
+            return f"is cut: a field ends {max(position + step - size, 1)} bytes behind its end"
+        position, last = position + step, max(last, number)
+    return "" if last >= reached else "is cut: it ends before its content"
+
+
+def _varint(data: bytes) -> tuple[int, int]:
+    """Return the bytes of a number and its value; no bytes if there is no whole number."""
+    value = 0
+    for index, byte in enumerate(data):
+        value |= (byte & 127) << (7 * index)
+        if byte < 128:
+            return index + 1, value
+    return 0, value
+
+
+def _of_package(read: Read, size: int) -> str | None:
+    """Compare a self-extracting package with the sizes and digests in its head."""
+    head = read(0, _HEAD)
+    if (rest := _REST.match(head)) is not None:
+        digest = _digest(hashlib.sha256(), read, rest.end(), size)
+        return _of_digest("sha256", digest, rest[1].decode())
+    sizes, lines = _SIZES.search(head), _LINES.search(head)
+    if sizes is None or lines is None:
+        return None
+    start = len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
+    payloads = [int(each) for each in sizes[1].split()]
+    if start + sum(payloads) > size:
+        return f"is cut: {start + sum(payloads) - size} bytes are missing"
+    for pattern, kind in _SUMS:
+        found = pattern.search(head)
+        if found is not None and len(payloads) == 1 and found[1].strip(b"0"):
+            digest = _digest(kind(), read, start, start + payloads[0])
+            return _of_digest(kind().name, digest, found[1].decode())
+    return ""
+
+
+def _of_digest(name: str, found: str, expected: str) -> str:
+    if found == expected:
+        return ""
+    return WrongDigest(
+        f"{name} of the payload is {found[:12]}..., its head says {expected[:12]}..."
+    )
+
+
+def _digest(total: Any, read: Read, start: int, end: int) -> str:
+    while start < end and (part := read(start, min(_PART, end - start))):
+        total.update(part)
+        start += len(part)
+    return str(total.hexdigest())
