@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.language import Language
+from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.headline import headline
+from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
+from pytest_ascendcache.reports.history import History, history, wrong_place
 from pytest_ascendcache.reports.localise import explanations
-from pytest_ascendcache.reports.reasons import reason, shortened
+from pytest_ascendcache.reports.reasons import bare, reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
-from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
+from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding, request_of
 
 Check = Mapping[str, Any]
 
@@ -57,10 +58,54 @@ class Cause:
         """What fails to do what, in one sentence; empty if no fact says so."""
         return headline(self.fact, language) if self.fact is not None else ""
 
+    def sentence(self, language: Language) -> str:
+        """The headline, else the reason."""
+        return self.headline(language) or translated(bare(self.reason), language)
+
+    def next(self, language: Language) -> str:
+        """What to do about it, in one line."""
+        return next_step(self.fact, language)
+
+    @property
+    def history(self) -> History | None:
+        """The runs that show it; None if its fact is about none."""
+        return history(self.checks[0], self.fact)
+
+    @property
+    def mode(self) -> str | None:
+        """The cache mode of the wrong run, empty without the option; None if no run is wrong."""
+        steps = self.checks[0]["evidence"].get("steps") or ()
+        place = wrong_place(steps, self.fact) if self.fact is not None else None
+        return request_of(steps[place]["command"]).mode if place is not None else None
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether it says that a cache mode does not do what it is there for."""
+        subject = self.fact.subject if self.fact is not None else None
+        if self.fact is None or subject is None or subject.name != MODE:
+            return False
+        return self.verdict not in _UNDECIDED and kind(self.fact) in ("served", "unused", "again")
+
+    def with_checks_of(self, other: Cause) -> Cause:
+        """This cause with the checks of another one, which it explains."""
+        sentences = (each.reason for each in (other,) if each.reason != self.reason)
+        return replace(
+            self,
+            rules=dict(Counter(self.rules) + Counter(other.rules)),
+            checks=(*self.checks, *other.checks),
+            also=tuple(dict.fromkeys((*self.also, *sentences, *other.also))),
+            harms=tuple(sorted({*self.harms, *other.harms}, key=harm_rank)),
+        )
+
     @property
     def repeat(self) -> str:
         """A command that shows the cause again."""
         return str(self.checks[0].get("repeat", ""))
+
+    @property
+    def script(self) -> str:
+        """A script that shows the bug without this tool; empty if there is none."""
+        return str(self.checks[0]["evidence"].get("script", ""))
 
     @property
     def seen(self) -> str:
@@ -86,8 +131,12 @@ class Cause:
             "harms": list(self.harms),
             "seen": self.seen,
             "rules": dict(self.rules),
+            "subject": str(self.fact.subject) if self.fact and self.fact.subject else "",
+            "next": self.next(Language.ENGLISH),
+            "history": self.history.lines(Language.ENGLISH) if self.history else [],
             "checks": [each["check"] for each in self.checks],
             "repeat": self.repeat,
+            "script": self.script,
         }
 
 
@@ -179,10 +228,39 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     broken = Counter(check["rule"] for group in groups for check in group.simple)
     rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
     ranked = [_cause(group, rules) for group in _merged(groups, rules)]
-    return sorted(
-        ranked,
-        key=lambda each: (BROKEN.index(each.verdict), harm_rank(each.harm), -len(each.checks)),
-    )
+    return sorted(_one_for_each_subject(sorted(ranked, key=_badness)), key=_badness)
+
+
+def _badness(cause: Cause) -> tuple[int, int, int]:
+    return BROKEN.index(cause.verdict), harm_rank(cause.harm), -len(cause.checks)
+
+
+def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
+    """Unite causes that one bug explains: those about the same option, variable, file or event,
+    and those that rest on a cache mode which is not obeyed.
+
+    Where a mode does not do what it says, whatever else runs of that mode show follows from it;
+    where enable stores or serves nothing, nothing that needs an entry can be told either.
+    """
+    kept: list[Cause] = []
+    for cause in sorted(ranked, key=lambda each: not each.is_basic):
+        place = next((at for at, each in enumerate(kept) if _explains(each, cause)), None)
+        if place is None:
+            kept.append(cause)
+        else:
+            kept[place] = kept[place].with_checks_of(cause)
+    return kept
+
+
+def _explains(one: Cause, other: Cause) -> bool:
+    if other.verdict in _UNDECIDED:
+        return one.is_basic and one.mode == "enable"
+    if one.verdict in _UNDECIDED or other.verdict in _UNDECIDED:
+        return False
+    subject, mine = (each.fact.subject if each.fact else None for each in (other, one))
+    if subject is not None and mine is not None and subject.name == mine.name:
+        return subject.name != MODE or subject.value == mine.value
+    return one.is_basic and other.mode == one.mode
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:

@@ -14,12 +14,13 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, where
+from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, promising
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause, Check, causes_of
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.reasons import bare, shortened
+from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import tally, tally_text
+from pytest_ascendcache.reports.requests import request_of
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -40,11 +41,13 @@ _ANSWERS: Mapping[str, Mapping[str, bool]] = {
 _SCREEN = 16
 """Lines for causes on a terminal of 24. The others hold totals, editions, the answer, pytest's own
 line, what was judged, and the prompt."""
-_CAUSES = 10
-"""How many causes the last screen shows at most; all of them have blocks above it."""
+_LINES = 24
+"""Lines of a terminal; a log shows twice as many of causes."""
 _NARROWEST, _WIDEST = 60, 110
-_CHANGES = 8
-"""How many changed files are shown; the other reports have all of them."""
+_EVIDENCE = 3
+"""How many findings, ranks and lines of output a block shows; the other reports have all."""
+_RULES = 3
+"""How many rules a block names."""
 _NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
 _LABEL = 9
 """Columns of the labels in a block."""
@@ -116,16 +119,18 @@ class TerminalReport:
             self._totals(part)
         self._editions()
         self.write_incomplete()
-        shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
-        room = _SCREEN if self.reporter.isatty else 2 * _CAUSES
-        room -= len(self.report.get("edition_notices", ())) + bool(rest)
-        for number, cause in enumerate(shown, 1):
-            # The worst causes get room for their reason, the others at least one line.
-            left = len(shown) - number + 1
-            lines = max((room - left) // left, int(room > left), 0)
-            lines = min(lines, 3)
-            room -= _short(self, number, cause, lines)
-        if rest:
+        room = _SCREEN if self.reporter.isatty else 2 * _LINES
+        room -= len(self.report.get("edition_notices", ()))
+        blocks = [_short(self, number, each) for number, each in enumerate(self.causes, 1)]
+        shown = 0
+        for number, block in enumerate(blocks, 1):
+            room -= len(block)
+            if room < (number < len(blocks)) and shown:
+                break
+            shown = number
+            for line in block:
+                self.reporter.line(line, **_COLOURS[self.causes[number - 1].verdict])
+        if rest := self.causes[shown:]:
             checks = sum(len(each.checks) for each in rest)
             self.paragraph(
                 self.say(
@@ -180,9 +185,14 @@ class TerminalReport:
     def labelled(self, key: str, text: str, lines: int | None = None) -> None:
         """Write a text behind a label, at most ``lines`` of it; the label is on the first."""
         label = self.say(key) if key else ""
-        for line in self.lines(text, _LABEL)[:lines]:
+        for line in wrapped(text, width=self.width - _LABEL)[:lines]:
             self._line(label, line)
             label = ""
+
+    def table(self, key: str, rows: Sequence[str]) -> None:
+        """Write rows behind a label."""
+        for number, row in enumerate(rows):
+            self._line("" if number else self.say(key), row)
 
     def command(self, key: str, command: str) -> None:
         """Write a command on one line: users can copy a line that the terminal breaks."""
@@ -343,110 +353,65 @@ def write_news(terminal: TerminalReport, news: News) -> None:
         terminal.paragraph(translated(line, terminal.language), red=is_new, green=is_fixed)
 
 
-def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> int:
-    """Write a cause briefly: verdict, harm and place, then the reason on at most ``lines`` lines.
-
-    Without lines of its own the reason follows on the first line. Returns the number of lines.
-    """
-    verdict = terminal.verdict(cause.verdict)
+def _short(terminal: TerminalReport, number: int, cause: Cause) -> list[str]:
+    """A cause on the last screen: its number, its verdict, and what is wrong."""
     harm = harm_of(cause, terminal.language)
-    head = f"{number:>2}  "
-    terminal.reporter.write(head)
-    terminal.reporter.write(verdict, **_COLOURS[cause.verdict], bold=True)
-    place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
-    if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
-        harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
-    line = "".join(f"  {each}" for each in (harm, place) if each)
-    if lines < 1:
-        reason = cause.headline(terminal.language)
-        reason = reason or translated(bare(cause.reason), terminal.language)
-        terminal.reporter.line(cut(f"{line}: {reason}", room))
-        return 1
-    terminal.reporter.line(cut(line, room))
-    width = terminal.width - 4
-    headline = wrapped(cause.headline(terminal.language), width=width)
-    for line in headline[:lines]:
-        terminal.reporter.line("    " + line)
-    lines -= len(headline[:lines])
-    if headline and not lines:
-        return 1 + len(headline)
-    reason_lines = wrapped(translated(cause.reason, terminal.language), width=width)
-    if len(reason_lines) > lines:
-        # What was observed says more than the request, which is in the block of the cause.
-        reason_lines = wrapped(translated(bare(cause.reason), terminal.language), width=width)
-    if len(reason_lines) > lines:
-        reason_lines = [*reason_lines[: lines - 1], cut(" ".join(reason_lines[lines - 1 :]), width)]
-    for line in reason_lines:
-        terminal.reporter.line("    " + line)
-    return 1 + len(headline) + len(reason_lines)
+    kind = f"{terminal.verdict(cause.verdict)}{f' ({harm})' if harm else ''}"
+    line = f"{kind}{terminal.say('t_colon')}{cause.sentence(terminal.language)}"
+    first, *rest = wrapped(line, width=terminal.width - 4)
+    return [f"{number:>2}  {first}", *(f"    {each}" for each in rest)]
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
-    """Write everything about a cause, with the evidence of one of its checks."""
+    """Write a cause: what is wrong, the promise, the runs that show it, and what to do."""
     language, check = terminal.language, cause.checks[0]
-    rule = next(each for each in terminal.report["rules"] if each["id"] == cause.rule)
-    terminal.section("section_cause", sep="-", number=number, rule=cause.rule)
+    rule = promising(cause, terminal.report)
+    terminal.section("section_cause", sep="-", number=number, rule=rule["id"])
+    terminal.labelled("t_what", cause.sentence(language))
     statement, document = promise(rule, language)
-    level = terminal.say(f"l_{rule['level']}")
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
-    place = f"{level}{semicolon}{document}{colon}{rule['source']['section']}"
-    if what := cause.headline(language):
-        terminal.labelled("t_what", what)
+    place = f"{terminal.say('l_' + rule['level'])}{semicolon}{document}"
     terminal.labelled("t_promise", f"{statement} ({place})")
     broken = terminal.say("t_between").join(
-        f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
+        f"{name}{colon}{counted('checks', count, language)}"
+        for name, count in [*cause.rules.items()][:_RULES]
     )
-    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}{semicolon}{broken}")
-    if harm := harm_of(cause, language):
-        seen = f"{colon}{translated(cause.seen, language)}" if cause.seen else ""
-        terminal.labelled("t_harm", harm + seen)
-    terminal.labelled("t_why", translated(cause.reason, language))
-    for other in cause.also[:3]:
-        terminal.labelled("t_also", translated(other, language), lines=3)
-    terminal.labelled("t_check", check["check"].rpartition("::")[2])
-    _evidence(terminal, check, cause.reason)
-
-
-def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
-    evidence = check["evidence"]
-    sandbox = evidence["sandbox"]
-    findings = check["message"].splitlines()[1:] if evidence["findings"] else ()
-    for finding in map(shortened, findings):
-        if finding.strip() not in reason:  # the reason names the first one
-            terminal.labelled("", translated(finding, terminal.language))
-    if sandbox:
-        terminal.command("t_sandbox", f"SANDBOX={sandbox}")
-    for note in evidence["ranks"]:
-        label = terminal.say("t_rank", number=note["rank"])
-        ending = translated(note["ending"], terminal.language)
-        terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
-        _output(terminal, note["output"], 3)
-    steps = evidence["steps"]
-    for step in steps:
-        _step(terminal, step, sandbox, is_last=step is steps[-1])
+    more = f" +{len(cause.rules) - _RULES}" if len(cause.rules) > _RULES else ""
+    harm = "".join(f"{each}{semicolon}" for each in (harm_of(cause, language),) if each)
+    verdict = terminal.verdict(cause.verdict)
+    terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}")
+    if cause.history is not None:
+        terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
+    else:
+        _evidence(terminal, check, cause.reason)
+    terminal.labelled("t_next", cause.next(language))
+    if script := check["evidence"].get("script"):
+        terminal.labelled(
+            "t_script", terminal.say("script_beside", number=number, lines=script.count("\n"))
+        )
     terminal.command("t_repeat", check["repeat"])
 
 
-def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool) -> None:
-    def say(sentence: str) -> str:
-        return translated(sentence, terminal.language)
+def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
+    """Write what a check without a history saw: findings, how ranks and its last run ended, and the
+    last lines of the output."""
+    evidence = check["evidence"]
+    findings = check["message"].splitlines()[1:] if evidence["findings"] else []
+    for finding in map(shortened, findings[:_EVIDENCE]):
+        if finding.strip() not in reason:  # the reason names the first one
+            terminal.labelled("", translated(finding, terminal.language))
+    for note in evidence["ranks"][:_EVIDENCE]:
+        label = terminal.say("t_rank", number=note["rank"])
+        ending = translated(note["ending"], terminal.language)
+        terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
+        _output(terminal, note["output"])
+    for step in evidence["steps"][-1:]:
+        terminal.labelled("t_request", str(request_of(step["command"])))
+        terminal.labelled("", translated(step["ending"], terminal.language))
+        _output(terminal, step["output"])
 
-    command = step["command"].replace(sandbox, "$SANDBOX") if sandbox else step["command"]
-    terminal.command("t_request", command)
-    terminal.labelled("", say(step["ending"]))
-    for outcome in step["outcomes"]:
-        operator, separator, fate = outcome.rpartition("): ")
-        line = f"{operator}{separator}{say(fate)}" if separator else say(outcome)
-        terminal.labelled("t_observed", line)
-    changes = [f"{path} {change}" for path, change in step["changes"].items()]
-    for change in changes[:_CHANGES] if is_last else ():
-        terminal.labelled("t_changed", say(shortened(change)))
-    if is_last and len(changes) > _CHANGES:
-        terminal.labelled("", f"+{len(changes) - _CHANGES}")
-    _output(terminal, step["output"], 5)
 
-
-def _output(terminal: TerminalReport, output: str, lines: int) -> None:
-    for line in output.strip().splitlines()[-lines:]:
+def _output(terminal: TerminalReport, output: str) -> None:
+    for line in output.strip().splitlines()[-_EVIDENCE:]:
         printable = "".join(each if each.isprintable() else "?" for each in line)
         terminal.labelled("t_said", printable, lines=2)
