@@ -60,6 +60,9 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
 def _copy_sandboxes(report: Document, directory: Path) -> None:
     left = MOST_BYTES
     repeats = []
+    for number, cause in enumerate(report["causes"][:_CAUSES], 1):
+        if cause["script"]:
+            write_output(directory / f"cause-{number}.sh", cause["script"])
     for number, check in enumerate(_first_broken(report), 1):
         repeats.append(f"{check['check']}\n{check['repeat']}\n")
         sandbox = Path(check["evidence"]["sandbox"] or "/nowhere")

@@ -29,7 +29,9 @@ from pytest_ascendcache.plugin.stash import (
 )
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.ranks.rank import any_rank
+from pytest_ascendcache.reports.causes import worst_fact
 from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.reports.script import plain_script
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 from pytest_ascendcache.words import instead
 
@@ -147,6 +149,9 @@ def judge(
         evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
+    if verdict in (Verdict.FAIL, Verdict.WARN):
+        data = {"evidence": evidence.as_dict()}
+        evidence.script = plain_script(data, worst_fact(data))
     if deviation is not None:
         as_known(report, deviation["reason"])
     elif verdict is Verdict.WARN:

@@ -121,7 +121,7 @@ def history(check: Mapping[str, Any], fact: Fact | None) -> History | None:
     place = wrong_place(steps, fact) if fact is not None else None
     if fact is None or place is None:
         return None
-    entry = _operator(steps[place], fact)
+    entry = entry_of(steps[place], fact)
     about_size = fact.aspect is Aspect.AGING
     sizes = [each for each in check["evidence"].get("sizes") or () if each["run"] == place + 1]
     before = storing_place(steps, place, entry)
@@ -191,7 +191,7 @@ def outcomes_of(step: _Step) -> dict[str, str]:
     return dict(zip(names, step.get("codes") or (), strict=False))
 
 
-def _operator(step: _Step, fact: Fact) -> str:
+def entry_of(step: _Step, fact: Fact) -> str:
     """The operator or file that a fact is about: as it says, else the first that shows it."""
     about = fact.about.partition(" on ")[0] or fact.about
     codes = outcomes_of(step)
