@@ -35,13 +35,12 @@ POOL = ROOT / "ci/blame.d"
 OPP = ROOT / "pytest_ascendcache/reference/opp"
 COLUMNS = 80
 LINES = 30
-_CAUSES = ("fail", "undecided", "error", "warn")
 
 
 @dataclass(frozen=True)
 class Score:
     """What a reader sees of one stand-in: whether the first cause names what is broken, in how many
-    causes, and on how many lines of 80 columns. ``ship`` is the answer, ``log`` the run's output."""
+    causes, and on how many lines of 80 columns."""
 
     name: str
     bugs: int
@@ -50,14 +49,15 @@ class Score:
     causes: int
     lines: int
     seconds: float
-    ship: str
     headline: str
 
     @property
     def is_good(self) -> bool:
         """Whether the first cause is the bug, each bug is one cause, and the answer is short."""
-        return self.is_first and self.causes == self.named == self.bugs and (
-            self.lines <= LINES * self.bugs
+        return (
+            self.is_first
+            and self.causes == self.named == self.bugs
+            and (self.lines <= LINES * self.bugs)
         )
 
     def row(self) -> str:
@@ -150,7 +150,11 @@ def answer_lines(output: str) -> int:
     """The lines that a terminal of 80 columns shows from the first heading of the report on."""
     lines = output.splitlines()
     begin = next(
-        (place for place, line in enumerate(lines) if re.match("=+ ascend cache contract =+", line)),
+        (
+            place
+            for place, line in enumerate(lines)
+            if re.match("=+ ascend cache contract =+", line)
+        ),
         len(lines),
     )
     return sum(max(1, -(-columns(line) // COLUMNS)) for line in lines[begin:])
@@ -160,28 +164,27 @@ def scored(
     name: str, truth: Mapping[str, Any], report: Mapping[str, Any], lines: int, seconds: float
 ) -> Score:
     """The score of a report."""
-    bugs = int(truth.get("bugs", 1))
-    causes = [each for each in report["causes"] if each["verdict"] in _CAUSES]
-    said = [each["headline"] or each["reason"] for each in causes]
-    named = sum(any(subject in each for subject in truth["subject"]) for each in said)
+    bugs = truth.get("bugs") or [truth]
+    said = [each["headline"] or each["reason"] for each in report["causes"]]
     return Score(
         name=name,
-        bugs=bugs,
-        is_first=bool(said) and says(said[0], truth),
-        named=named,
-        causes=len(causes),
+        bugs=len(bugs),
+        is_first=bool(said) and any(names(said[0], bug) for bug in bugs),
+        named=sum(any(names(each, bug) for each in said) for bug in bugs),
+        causes=len(said),
         lines=lines,
         seconds=round(seconds, 1),
-        ship=str(report.get("ship", "")),
         headline=said[0] if said else "nothing is wrong",
     )
 
 
-def says(headline: str, truth: Mapping[str, Any]) -> bool:
-    """Whether a headline names what is broken, and says what is wrong with it."""
+def names(headline: str, bug: Mapping[str, Any]) -> bool:
+    """Whether a headline names what is broken, if the truth lists names, and says one of the words
+    that are accepted for what is wrong with it."""
     lowered = headline.lower()
+    subjects = bug["subject"] if isinstance(bug["subject"], list) else [""]
     return all(
-        any(each.lower() in lowered for each in truth[field]) for field in ("subject", "accept")
+        any(each.lower() in lowered for each in wanted) for wanted in (subjects, bug["accept"])
     )
 
 

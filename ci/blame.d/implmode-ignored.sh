@@ -3,7 +3,7 @@
 args=()
 for each; do
   case $each in
-    --op_select_implmode=*) ;;
+    --op_select_implmode=* | --optypelist_for_implmode=*) ;;
     *) args+=("$each") ;;
   esac
 done

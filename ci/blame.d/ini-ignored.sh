@@ -6,9 +6,9 @@ done
 root=${root:-${ASCEND_CACHE_PATH:-$HOME/atc_data}}
 ini=$(find "$root" -name op_cache.ini 2> /dev/null | head -1)
 away=$(mktemp)
-[ -z "$ini" ] || mv "$ini" "$away"
+[ -z "$ini" ] || { cp -p "$ini" "$away" && : > "$ini" && touch -r "$away" "$ini"; }
 "${REAL_ATC:-ascendcache-atc}" "$@"
 code=$?
-[ -z "$ini" ] || mv "$away" "$ini"
+[ -z "$ini" ] || { cat "$away" > "$ini" && touch -r "$away" "$ini"; }
 rm -f "$away"
 exit "$code"

@@ -364,7 +364,8 @@ class Collector:
             if news := self._news:
                 write_news(terminal, news)
             selecting = selecting_of(self._config)
-            for line in (*(selecting.lines() if selecting else ()), self._pace.line()):
+            pace = "" if terminal.causes else self._pace.line()
+            for line in (*(selecting.lines() if selecting else ()), pace):
                 if line:
                     terminalreporter.line(say(self._config, line))
             terminal.write_answer()

@@ -98,8 +98,8 @@ def promising(cause: Cause, report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The rule of a report whose promise a cause breaks: for a check of everything at once the rule
     of what is under test, else the rule that explains the cause."""
     subject = cause.fact.subject if cause.fact is not None else None
-    own = next(each for each in report["rules"] if each["id"] == cause.rule)
-    if subject is None or not cause.rule.startswith("combinations/"):
+    own: Mapping[str, Any] = next(each for each in report["rules"] if each["id"] == cause.rule)
+    if subject is None or not (cause.is_basic or cause.rule.startswith("combinations/")):
         return own
     named = _PROMISES.get(str(subject)) or _PROMISES.get(subject.name, "")
     rules = load_rules()

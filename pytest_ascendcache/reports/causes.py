@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract.facts import Aspect, Ending, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.language import Language, translated
+from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
 from pytest_ascendcache.reports.history import History, history, wrong_place
@@ -59,8 +59,12 @@ class Cause:
         return headline(self.fact, language) if self.fact is not None else ""
 
     def sentence(self, language: Language) -> str:
-        """The headline, else the reason."""
-        return self.headline(language) or translated(bare(self.reason), language)
+        """The headline, else the reason after what is under test."""
+        if said := self.headline(language):
+            return said
+        subject = self.fact.subject if self.fact is not None else None
+        reason = translated(bare(self.reason), language)
+        return text("fact_of", language, subject=subject, what=reason) if subject else reason
 
     def next(self, language: Language) -> str:
         """What to do about it, in one line."""
@@ -81,16 +85,36 @@ class Cause:
     @property
     def is_basic(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
-        subject = self.fact.subject if self.fact is not None else None
-        if self.fact is None or subject is None or subject.name != MODE:
+        return self.verdict not in _UNDECIDED and _is_basic(self.fact)
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it says no more than that a condition does not hold."""
+        return self.fact is not None and self.fact.aspect is Aspect.CLAIM
+
+    def names_the_same(self, other: Cause) -> bool:
+        """Whether both are about the same option, variable, file or event."""
+        subject, mine = (each.fact.subject if each.fact else None for each in (other, self))
+        if subject is None or mine is None or subject.name != mine.name:
             return False
-        return self.verdict not in _UNDECIDED and kind(self.fact) in ("served", "unused", "again")
+        return subject.name != MODE or subject.value == mine.value
+
+    def is_general(self, other: Cause) -> bool:
+        """Whether both see the same of different options: what is wrong is not the option."""
+        kinds = {kind(each.fact) for each in (self, other) if each.fact is not None}
+        return kinds in ({"changed"}, {Ending.SUCCESS.value})
 
     def with_checks_of(self, other: Cause) -> Cause:
         """This cause with the checks of another one, which it explains."""
         sentences = (each.reason for each in (other,) if each.reason != self.reason)
+        fact = self.fact
+        if fact is not None and self.is_general(other) and not self.names_the_same(other):
+            fact = replace(fact, subject=None)
         return replace(
             self,
+            fact=fact,
+            verdict=min(self.verdict, other.verdict, key=BROKEN.index),
+            harm=min(self.harm, other.harm, key=harm_rank),
             rules=dict(Counter(self.rules) + Counter(other.rules)),
             checks=(*self.checks, *other.checks),
             also=tuple(dict.fromkeys((*self.also, *sentences, *other.also))),
@@ -123,7 +147,7 @@ class Cause:
     def as_dict(self) -> dict[str, Any]:
         """Plain data for reports; checks by name."""
         return {
-            "headline": self.headline(Language.ENGLISH),
+            "headline": self.sentence(Language.ENGLISH),
             "reason": self.reason,
             "also": list(self.also),
             "verdict": self.verdict,
@@ -243,7 +267,7 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     where enable stores or serves nothing, nothing that needs an entry can be told either.
     """
     kept: list[Cause] = []
-    for cause in sorted(ranked, key=lambda each: not each.is_basic):
+    for cause in sorted(ranked, key=lambda each: (not each.is_basic, each.is_claim)):
         place = next((at for at, each in enumerate(kept) if _explains(each, cause)), None)
         if place is None:
             kept.append(cause)
@@ -255,12 +279,13 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
 def _explains(one: Cause, other: Cause) -> bool:
     if other.verdict in _UNDECIDED:
         return one.is_basic and one.mode == "enable"
-    if one.verdict in _UNDECIDED or other.verdict in _UNDECIDED:
+    if one.verdict in _UNDECIDED or one.fact is None or other.fact is None:
         return False
-    subject, mine = (each.fact.subject if each.fact else None for each in (other, one))
-    if subject is not None and mine is not None and subject.name == mine.name:
-        return subject.name != MODE or subject.value == mine.value
-    return one.is_basic and other.mode == one.mode
+    if one.names_the_same(other):
+        return True
+    if other.is_claim and other.harm == one.harm and not one.is_claim:
+        return one.harm not in (None, Harm.NOT_DETERMINED.value)
+    return one.is_general(other) or (one.is_basic and other.mode == one.mode)
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
@@ -400,6 +425,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         key=lambda each: (
             BROKEN.index(each["verdict"]),
             harm_rank(each.get("harm")),
+            not _is_basic(worst_fact(each)),
             each["evidence"].get("starts", 0),
         ),
     )
@@ -421,6 +447,14 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         fact=worst_fact(ranked[0]),
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
+
+
+def _is_basic(fact: Fact | None) -> bool:
+    """Whether a fact says that a cache mode does not do what it is there for."""
+    subject = fact.subject if fact is not None else None
+    if fact is None or subject is None or subject.name != MODE:
+        return False
+    return kind(fact) in (("unused", "again") if subject.value == "enable" else ("served", "stays"))
 
 
 def _effect(check: Check) -> str:

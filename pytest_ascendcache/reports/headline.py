@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract.facts import Aspect, Ending, Fact
 from pytest_ascendcache.language import Language, text, texts
 
 MODE = "--op_compiler_cache_mode"
+
+
+_CLAIMS = (
+    ("changes == {}", "changed"),
+    ("written == {}", "changed"),
+    ("returncode != 0", Ending.SUCCESS.value),
+)
+"""What a condition that does not hold says of the cache, or of the exit status."""
 
 
 def headline(fact: Fact, language: Language) -> str:
@@ -14,9 +22,10 @@ def headline(fact: Fact, language: Language) -> str:
     key = f"fact_{fact.aspect.value}_{what}" if what else ""
     if key not in texts():
         return ""
-    subject = fact.subject
+    subject, said = fact.subject, text(key, language)
     if subject is None:
-        return text(key, language)
+        place = fact.about if fact.aspect is Aspect.FILES else ""
+        return text("fact_at", language, what=said, place=place) if place else said
     if subject.name == MODE and not subject.value:
         special = "fact_without_served" if what == "served" else "fact_without"
         return text(special, language, name=subject.name, what=text(key, language))
@@ -30,6 +39,8 @@ def headline(fact: Fact, language: Language) -> str:
 
 def kind(fact: Fact) -> str:
     """What kind of thing was observed, as a part of a key."""
+    if fact.aspect is Aspect.CLAIM:
+        return next((each for end, each in _CLAIMS if fact.observed.endswith(end)), "")
     if fact.aspect not in (Aspect.OUTCOME, Aspect.ENTRY):
         return fact.observed
     delivered, _, fate = fact.observed.rpartition("/")
@@ -45,6 +56,8 @@ def kind(fact: Fact) -> str:
         return "stays"
     if fate == "absent":
         return "unused"
+    if fate == "rewritten" and fates == {"stored"}:
+        return "present"
     return "gone" if fate in ("removed", "rewritten") else ""
 
 

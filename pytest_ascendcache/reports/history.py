@@ -60,8 +60,8 @@ class History:
         return next((text(each, language) for each in keys if each in texts()), "")
 
     def lines(self, language: Language, width: int = 200) -> list[str]:
-        """A line for each run, in columns; the wrong one ends with what was expected. Lines that are
-        wider than ``width`` break before an entry and before the mark."""
+        """A line for each run, in columns; the wrong one ends with what was expected. Lines wider
+        than ``width`` break before an entry and before the mark."""
         rows = []
         for number, moment in enumerate(self.moments, 1):
             name, code = self.entry, moment.codes.get(self.entry, "")
@@ -167,7 +167,7 @@ def storing_place(steps: Sequence[_Step], place: int, entry: str) -> int | None:
         for each in places
         if outcomes_of(steps[each]).get(entry, "").endswith(("/stored", "/rewritten"))
     ]
-    return (storing or places or [None])[-1]
+    return next((each[-1] for each in (storing, places) if each), None)
 
 
 def _request(step: _Step, about_size: bool) -> str:

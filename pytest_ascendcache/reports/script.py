@@ -1,7 +1,7 @@
 """A script that shows a broken promise with the toolchain alone, for its vendor.
 
-It compiles one operator twice and looks at the cache in between, with tools that every Linux has: it
-marks the cached kernel, so that the second compile shows whether it was served.
+It compiles one operator twice, with tools that every Linux has. In between it marks the cached
+kernel, so that the second compile shows whether it was served.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PLACES = ("HOME", _DIRECTORY)
 _INPUT = ("--singleop", "--model")
 _FILES = ("--op_debug_config", "--op_precision_mode", *_INPUT)
 _OURS = (*_INPUT, "--output", "--soc_version", "--op_compiler_cache_dir")
-_HEAD = '''\
+_HEAD = """\
 #!/bin/sh
 # {what}
 # Usage: sh FILE [ATC]. Needs nothing but atc. Exit status 1: the bug is there.
 atc=${{1:-atc}}; cd "$(mktemp -d)" && export HOME="$PWD" || exit 2
-'''
+"""
 _RUN = """\
 run() {{ rm -rf out; mkdir out; "$atc" {fixed} "$@" > log 2>&1; }}
 """
@@ -117,7 +117,9 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
     names, lines = _written(wrong, entry)
     parts += lines
     source = next(each for each in _INPUT if each in wrong.options)
-    directory = "" if _is_by_variable(wrong, steps[place]["command"]) else " --op_compiler_cache_dir=cache"
+    directory = (
+        "" if _is_by_variable(wrong, steps[place]["command"]) else " --op_compiler_cache_dir=cache"
+    )
     fixed = f"{source}={names[source]} --output=out --soc_version={wrong.options['--soc_version']}"
     if source == "--model":
         fixed = fixed.replace("--output=out", "--output=out/model --framework=5 --input_format=ND")
@@ -175,10 +177,15 @@ def _call(request: _Request, names: Mapping[str, str]) -> str:
 def _judged(fact: Fact, is_second: bool) -> str:
     """The lines that say what the second run did, and whether that was expected."""
     none, some = ("removed", "rewritten") if is_second else ("absent", "stored")
-    codes = [each if "/" in each or fact.aspect is Aspect.ENTRY else f"{each}/*" for each in fact.expected]
+    codes = [
+        each if "/" in each or fact.aspect is Aspect.ENTRY else f"{each}/*"
+        for each in fact.expected
+    ]
     if fact.aspect is Aspect.ENTRY:
         codes = [f"*/{each}" for each in codes]
-    words = " or ".join(each.replace("/*", "").replace("*/", "entry ").replace("/", ", entry ") for each in codes)
+    words = " or ".join(
+        each.replace("/*", "").replace("*/", "entry ").replace("/", ", entry ") for each in codes
+    )
     return _LOOK.format(none=none, some=some, expected=words, patterns=" | ".join(codes))
 
 

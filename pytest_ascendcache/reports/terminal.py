@@ -14,7 +14,14 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, promising
+from pytest_ascendcache.reports.answer import (
+    answer,
+    counted,
+    harm_of,
+    judged_by,
+    promise,
+    promising,
+)
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause, Check, causes_of
 from pytest_ascendcache.reports.files import Document
@@ -54,7 +61,7 @@ _LABEL = 9
 _LITTLE = 12
 """Columns that a title needs to be shown in its line."""
 _ROWS = 25
-"""From this many rules on, those that passed are folded into a line for each family."""
+"""From this many rules on, they have no line each, unless pytest is asked to be verbose."""
 
 
 _JudgedRule = tuple[Mapping[str, Any], Sequence[Check]]
@@ -202,9 +209,19 @@ class TerminalReport:
         self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{text}")
 
     def _rules(self) -> None:
-        shown, folded = _folded(self.rules)
-        rows = [_row_of(self, *judged) for judged in shown]
-        rows += [_family_row(self, name, members) for name, members in folded.items()]
+        """Write a line for each rule. Of many rules only how many passed of each family is written:
+        what is broken follows with its cause."""
+        if len(self.rules) >= _ROWS and self.reporter.verbosity <= 0:
+            passed = Counter(
+                rule["id"].partition("/")[0]
+                for rule, _ in self.rules
+                if rule["verdict"] == Verdict.PASS.value
+            )
+            families = self.say("t_between").join(f"{each} {passed[each]}" for each in passed)
+            if passed:
+                self.paragraph(self.say("t_passed", families=families))
+            return
+        rows = [_row_of(self, *judged) for judged in self.rules]
         widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
         for verdict, counts, name, title, below in rows:
             word = self.verdict(verdict)
@@ -217,19 +234,13 @@ class TerminalReport:
                 self.paragraph(line, indent=4)
 
     def _totals(self, part: str) -> None:
-        """Write the counts of all six verdicts; without zeros if the line would not fit."""
+        """Write how many have each verdict that occurs."""
         counts: Mapping[str, int] = self.report["totals"][part]
         what = counted(part, sum(counts.values()), self.language)
 
-        def line_of(counts: Mapping[str, int]) -> str:
-            words = [f"{count} {self.verdict(verdict)}" for verdict, count in counts.items()]
-            separator = self.say("t_between")
-            return self.say("t_totals", what=what, counts=separator.join(words))
-
-        line = line_of(counts)
-        if self.reporter.isatty and columns(line) > self.width:
-            line = line_of({verdict: count for verdict, count in counts.items() if count})
-        self.paragraph(line)
+        words = [f"{each} {self.verdict(verdict)}" for verdict, each in counts.items() if each]
+        separator = self.say("t_between")
+        self.paragraph(self.say("t_totals", what=what, counts=separator.join(words)))
 
 
 _Row = tuple[str, str, str, str, list[str]]
@@ -247,33 +258,8 @@ def _row_of(terminal: TerminalReport, rule: Mapping[str, Any], checks: Sequence[
     return rule["verdict"], _tally(terminal, checks), rule["id"], title, below
 
 
-def _family_row(terminal: TerminalReport, name: str, members: Sequence[_JudgedRule]) -> _Row:
-    checks = [check for _, of_rule in members for check in of_rule]
-    verdict = members[0][0]["verdict"]
-    title = counted("rules", len(members), terminal.language)
-    if verdict == _NOT_APPLICABLE:
-        title += f": {translated(checks[0]['message'], terminal.language)}"
-    return verdict, _tally(terminal, checks), name.strip(), title, []
-
-
 def _tally(terminal: TerminalReport, checks: Sequence[Check]) -> str:
     return tally_text(tally(Verdict(each["verdict"]) for each in checks), terminal.language)
-
-
-def _folded(rules: Sequence[_JudgedRule]) -> tuple[list[_JudgedRule], dict[str, list[_JudgedRule]]]:
-    """Rules with a line each, and those that share a line with their family: quiet ones."""
-    shown: list[_JudgedRule] = []
-    folded: dict[str, list[_JudgedRule]] = {}
-    for rule, checks in rules:
-        noted = rule["readings"] or any(check["evidence"]["notes"] for check in checks)
-        passed = rule["verdict"] == Verdict.PASS.value
-        quiet = rule["verdict"] == _NOT_APPLICABLE or (passed and not noted)
-        if quiet and len(rules) >= _ROWS:
-            name = f"{rule['id'].partition('/')[0]}/*{'' if passed else ' '}"
-            folded.setdefault(name, []).append((rule, checks))
-        else:
-            shown.append((rule, checks))
-    return shown, folded
 
 
 def _inapplicable(terminal: TerminalReport) -> None:

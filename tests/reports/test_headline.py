@@ -77,7 +77,8 @@ def test_every_observation_has_words(observed, language) -> None:
         ),
         (
             outcome_fact(Outcome(COMPILED, ABSENT), [NEW], subject=ENABLE),
-            "--op_compiler_cache_mode=enable has no effect: nothing is stored, the cache is not used",
+            "--op_compiler_cache_mode=enable has no effect: nothing is stored, the cache is not "
+            "used",
         ),
         (
             outcome_fact(KEPT, [REMOVED], subject=FORCE),

@@ -59,8 +59,11 @@ def test_the_answer_fits_a_screen(
     heading, *lines = _screen(pytester, broken, language, tty=True)
     assert len(lines) + OTHERS <= 24
     assert max(map(columns, [heading, *lines])) <= 80
-    whole = sum("not what the document says of it" in "".join(lines[at : at + 3]) for at, line in
-        enumerate(lines) if line[:2].strip().isdigit())
+    whole = sum(
+        "not what the document says of it" in "".join(lines[at : at + 3])
+        for at, line in enumerate(lines)
+        if line[:2].strip().isdigit()
+    )
     assert whole >= min(broken, 3)
     assert not any("…" in line for line in lines)
 
