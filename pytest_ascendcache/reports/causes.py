@@ -467,9 +467,12 @@ def _effect(check: Check) -> str:
 
 
 def worst_fact(check: Check) -> Fact | None:
-    """The fact that shows the worst harm; None if the check has none."""
+    """The fact that shows the worst harm, among equals one about a mode that is not obeyed; None if
+    the check has none."""
     facts = (Fact.from_dict(each) for each in check["evidence"].get("facts") or ())
-    return min(facts, key=lambda each: (harm_in(each).rank, each.code), default=None)
+    return min(
+        facts, key=lambda each: (harm_in(each).rank, not _is_basic(each), each.code), default=None
+    )
 
 
 def _subjects(check: Check) -> set[str]:

@@ -95,15 +95,16 @@ class History:
         names = dict.fromkeys([self.entry, *(name for each in self.moments for name in each.codes)])
         both = {each: each.value for each in Language}
 
-        def words(code: str) -> dict[str, str]:
-            return {key: in_words(code, each) for each, key in both.items()}
+        def cell(code: str) -> dict[str, str]:
+            words = {key: in_words(code, each) for each, key in both.items()}
+            return {"from": code.partition("/")[0], **words}
 
         return {
             "runs": [each.request for each in self.moments],
             "entries": [
-                [name, [words(each.codes.get(name, "")) for each in self.moments]]
+                [name, [cell(each.codes.get(name, "")) for each in self.moments]]
                 for name in list(names)[:_ENTRIES]
-                if name
+                if name or name == self.entry
             ],
             "observed": {key: self.observed(each) for each, key in both.items()},
             "expected": {key: self.expected(each) for each, key in both.items()},
