@@ -97,35 +97,11 @@ def where(cause: Cause, language: Language) -> str:
 def promising(cause: Cause, report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The rule of a report whose promise a cause breaks: for a check of everything at once the rule
     of what is under test, else the rule that explains the cause."""
-    subject = cause.fact.subject if cause.fact is not None else None
     own: Mapping[str, Any] = next(each for each in report["rules"] if each["id"] == cause.rule)
-    if subject is None or not (cause.is_basic or cause.rule.startswith("combinations/")):
+    rule = load_rules().get(cause.promised)
+    if rule is None or not cause.rule.startswith("combinations/"):
         return own
-    named = _PROMISES.get(str(subject)) or _PROMISES.get(subject.name, "")
-    rules = load_rules()
-    if named not in rules:
-        return own
-    rule = rules[named]
     return {**vars(rule), "level": rule.level.value, "source": asdict(rule.source)}
-
-
-_PROMISES = {
-    "--op_compiler_cache_mode": "cache-mode/default-is-disable",
-    "--op_compiler_cache_mode=disable": "cache-mode/disable-is-inert",
-    "--op_compiler_cache_mode=enable": "cache-mode/enable-reuses",
-    "--op_compiler_cache_mode=force": "cache-mode/force-purges-soc",
-    "--op_compiler_cache_dir": "cache-mode/directory-precedence",
-    "--op_debug_level": "debug/level-bypasses",
-    "--op_debug_config": "debug/config-bypasses",
-    "op_debug_list": "debug/list-bypasses-listed",
-    "op_cache.ini": "aging/needs-both",
-    "ASCEND_MAX_OP_CACHE_SIZE": "aging/needs-both",
-    "ASCEND_REMAIN_CACHE_SIZE_RATIO": "aging/keeps-ratio",
-    "--op_select_implmode": "impl-mode/list-limits",
-    "--optypelist_for_implmode": "impl-mode/type-list",
-    "--op_precision_mode": "impl-mode/precision-file",
-}
-"""The rule whose promise is about a subject, for checks of everything at once."""
 
 
 def promise(rule: Mapping[str, Any], language: Language) -> tuple[str, str]:

@@ -36,6 +36,27 @@ _MOST = 0.7
 """The share of a rule's broken checks from which a cause counts as that of the rule."""
 
 
+_PROMISES = {
+    "--op_compiler_cache_mode": "cache-mode/default-is-disable",
+    "--op_compiler_cache_mode=disable": "cache-mode/disable-is-inert",
+    "--op_compiler_cache_mode=enable": "cache-mode/enable-reuses",
+    "--op_compiler_cache_mode=force": "cache-mode/force-purges-soc",
+    "--op_compiler_cache_dir": "cache-mode/directory-precedence",
+    "ASCEND_CACHE_PATH": "cache-mode/directory-precedence",
+    "--soc_version": "cache-mode/key-separates",
+    "--op_debug_level": "debug/level-bypasses",
+    "--op_debug_config": "debug/config-bypasses",
+    "op_debug_list": "debug/list-bypasses-listed",
+    "op_cache.ini": "aging/needs-both",
+    "ASCEND_MAX_OP_CACHE_SIZE": "aging/needs-both",
+    "ASCEND_REMAIN_CACHE_SIZE_RATIO": "aging/keeps-ratio",
+    "--op_select_implmode": "impl-mode/list-limits",
+    "--optypelist_for_implmode": "impl-mode/type-list",
+    "--op_precision_mode": "impl-mode/precision-file",
+}
+"""The rule whose promise is about a subject."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """Broken checks with one cause, those of the explaining rule first.
@@ -141,8 +162,16 @@ class Cause:
 
     @property
     def rule(self) -> str:
-        """The rule that explains the others."""
-        return next(iter(self.rules))
+        """The rule that explains the others: the one about what is under test, if a mode is not
+        obeyed."""
+        named = self.is_basic and self.promised in self.rules
+        return self.promised if named else next(iter(self.rules))
+
+    @property
+    def promised(self) -> str:
+        """The rule about the option, variable or file that is under test; empty if none is."""
+        subject = self.fact.subject if self.fact is not None else None
+        return _PROMISES.get(str(subject)) or _PROMISES.get(subject.name if subject else "", "")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for reports; checks by name."""

@@ -48,6 +48,11 @@ grep -rqs MARKED cache && entry=kept
 echo "seen: $seen, entry $entry; expected: {expected}"
 case $seen/$entry in {patterns}) ;; *) exit 1 ;; esac
 """
+_LOOK_FOR_ENTRY = """\
+entry=removed; grep -rqs MARKED cache && entry=kept
+echo "seen: the entry of before is $entry; expected: {expected}"
+case $entry in {patterns}) ;; *) exit 1 ;; esac
+"""
 _AGE = """\
 o=$(find cache -name '*.o' | head -1); o=${{o%.o}}
 for i in 1 2 3; do cp $o.json ${{o}}_$i.json; cp $o.o ${{o}}_$i.o; truncate -s 2M ${{o}}_$i.o; done
@@ -87,7 +92,7 @@ class _Request:
             return content.decode("utf-8") if name != "--model" else content.decode("latin-1")
         operators = json.loads(content)
         kind = operator.partition("(")[0]
-        mine = [each for each in operators if not kind or each["op"] == kind]
+        mine = [each for each in operators if each["op"] == kind]
         return json.dumps(mine[:1] or operators[:1])
 
 
@@ -114,7 +119,7 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
     wrong = _Request.of(steps[place]["command"])
     first = _Request.of(steps[before]["command"]) if before is not None else None
     parts = [_HEAD.format(what=headline(fact, Language.ENGLISH) or fact.code)]
-    names, lines = _written(wrong, entry)
+    names, lines = _written(wrong, "" if fact.aspect is Aspect.ENTRY else entry)
     parts += lines
     source = next(each for each in _INPUT if each in wrong.options)
     directory = (
@@ -128,7 +133,12 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
         parts.append(f'export {_DIRECTORY}="$PWD/cache"; mkdir -p cache\n')
     if fact.aspect is Aspect.AGING:
         return "".join([*parts, *_aging(names, fact)])
-    parts += [_call(first, names), _MARK] if first is not None else []
+    if first is not None and fact.aspect is Aspect.ENTRY:
+        # The run compiles another operator than the one whose entry it has to remove or to leave.
+        own = shlex.quote(first.text_of("--singleop", entry))
+        parts += [f"printf {own} > before\n", _call(first, {**names, "": "before"}), _MARK]
+    elif first is not None:
+        parts += [_call(first, names), _MARK]
     parts += [_call(wrong, names), _judged(fact, first is not None)]
     return "".join(parts)
 
@@ -169,6 +179,7 @@ def _call(request: _Request, names: Mapping[str, str]) -> str:
         for name, value in request.options.items()
         if name not in _OURS and not (name in _FILES and name not in names)
     ]
+    options += [f"--singleop={names['']}"] if "" in names else []
     skipped = ("--framework", "--input_format")
     options = [each for each in options if each.partition("=")[0] not in skipped]
     return " ".join([*words, "run", *options]) + "\n"
@@ -176,17 +187,17 @@ def _call(request: _Request, names: Mapping[str, str]) -> str:
 
 def _judged(fact: Fact, is_second: bool) -> str:
     """The lines that say what the second run did, and whether that was expected."""
-    none, some = ("removed", "rewritten") if is_second else ("absent", "stored")
-    codes = [
-        each if "/" in each or fact.aspect is Aspect.ENTRY else f"{each}/*"
-        for each in fact.expected
-    ]
     if fact.aspect is Aspect.ENTRY:
-        codes = [f"*/{each}" for each in codes]
-    words = " or ".join(
-        each.replace("/*", "").replace("*/", "entry ").replace("/", ", entry ") for each in codes
-    )
-    return _LOOK.format(none=none, some=some, expected=words, patterns=" | ".join(codes))
+        return _LOOK_FOR_ENTRY.format(expected=" or ".join(fact.expected), patterns=_or(fact))
+    none, some = ("removed", "rewritten") if is_second else ("absent", "stored")
+    words = " or ".join(fact.expected).replace("/", ", entry ")
+    return _LOOK.format(none=none, some=some, expected=words, patterns=_or(fact))
+
+
+def _or(fact: Fact) -> str:
+    """What is expected, as a pattern of the shell."""
+    plain = fact.aspect is Aspect.ENTRY
+    return " | ".join(each if plain or "/" in each else f"{each}/*" for each in fact.expected)
 
 
 def _aging(names: Mapping[str, str], fact: Fact) -> list[str]:
