@@ -15,9 +15,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.contract.facts import Aspect, Ending, Fact
+from pytest_ascendcache.contract.facts import (
+    Aged,
+    Aspect,
+    Ending,
+    Fact,
+    Place,
+    Subject,
+    SubjectKind,
+    Words,
+)
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.language import Language, text, translated
+from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
 from pytest_ascendcache.reports.history import History, history, wrong_place
@@ -76,8 +85,16 @@ class Cause:
     fact: Fact | None = None
 
     def headline(self, language: Language) -> str:
-        """What fails to do what, in one sentence; empty if no fact says so."""
-        return headline(self.fact, language) if self.fact is not None else ""
+        """What fails to do what, in one sentence; empty if no fact says so. A rule about an event
+        names it where the fact names no more than the cache mode."""
+        if self.fact is None:
+            return ""
+        subject, event = self.fact.subject, f"event_{self.rule}"
+        if event not in texts() or not (subject is None or subject.name == MODE):
+            return headline(self.fact, language)
+        what = headline(replace(self.fact, subject=None), language)
+        on = text(event, language)
+        return text("fact_on", language, event=on, what=what) if what else ""
 
     def sentence(self, language: Language) -> str:
         """The headline, else the reason after what is under test."""
@@ -106,7 +123,15 @@ class Cause:
     @property
     def is_basic(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
-        return self.verdict not in _UNDECIDED and _is_basic(self.fact)
+        of_events = all(f"event_{each}" in texts() for each in self.rules)
+        return self.verdict not in _UNDECIDED and not of_events and _is_basic(self.fact)
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether it says that the cache is not where the option puts it: nothing else can be
+        found there either."""
+        subject = self.fact.subject if self.fact is not None else None
+        return subject is not None and subject.name == "--op_compiler_cache_dir"
 
     @property
     def is_claim(self) -> bool:
@@ -296,7 +321,11 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     where enable stores or serves nothing, nothing that needs an entry can be told either.
     """
     kept: list[Cause] = []
-    for cause in sorted(ranked, key=lambda each: (not each.is_basic, each.is_claim)):
+
+    def order(cause: Cause) -> tuple[bool, bool, bool]:
+        return not cause.is_misplaced, not cause.is_basic, cause.is_claim
+
+    for cause in sorted(ranked, key=order):
         place = next((at for at, each in enumerate(kept) if _explains(each, cause)), None)
         if place is None:
             kept.append(cause)
@@ -305,13 +334,19 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     return kept
 
 
+_OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Words.MISSING.value}
+"""What is seen where the cache is somewhere else."""
+
+
 def _explains(one: Cause, other: Cause) -> bool:
     if other.verdict in _UNDECIDED:
-        return one.is_basic and one.mode == "enable"
+        return one.is_misplaced or (one.is_basic and one.mode == "enable")
     if one.verdict in _UNDECIDED or one.fact is None or other.fact is None:
         return False
     if one.names_the_same(other):
         return True
+    if one.is_misplaced and other.mode == "enable":
+        return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
@@ -450,7 +485,9 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     # The check that stands for the cause: of the explaining rule's with the worst harm the one
     # with the fewest runs.
     first = min(
-        (each for each in ranked if each["rule"] == ordered[0]),
+        [each for each in ranked if each["rule"] == ordered[0] and not _is_claim(each)]
+        or [each for each in ranked if not _is_claim(each)]
+        or [each for each in ranked if each["rule"] == ordered[0]],
         key=lambda each: (
             BROKEN.index(each["verdict"]),
             harm_rank(each.get("harm")),
@@ -473,9 +510,26 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         harms=tuple(each for each in harms if Harm(each).fails),
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
-        fact=worst_fact(ranked[0]),
+        fact=_named(worst_fact(ranked[0]), ranked[0]),
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
+
+
+def _is_claim(check: Check) -> bool:
+    """Whether a check is broken, and its facts say no more than that a condition does not hold."""
+    fact = worst_fact(check)
+    return fact is not None and fact.aspect is Aspect.CLAIM
+
+
+def _named(fact: Fact | None, check: Check) -> Fact | None:
+    """A fact that the cache was changed, about the file if only one was."""
+    steps = check["evidence"].get("steps") or ()
+    if fact is None or kind(fact) != "changed" or not steps:
+        return fact
+    names = {each.rpartition("/")[2] for each in steps[-1]["changes"]}
+    if len(names) != 1:
+        return fact
+    return replace(fact, subject=Subject(SubjectKind.FILE, names.pop()))
 
 
 def _is_basic(fact: Fact | None) -> bool:

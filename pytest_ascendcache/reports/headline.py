@@ -52,7 +52,9 @@ def kind(fact: Fact) -> str:
         return "unused" if fate in ("absent", "kept") else "again"
     if fate in ("stored", "kept") and fates <= {"absent", "removed"}:
         return "stays"
-    if fate == "kept" and fates == {"rewritten"}:
+    if (fate == "kept" and fates == {"rewritten"}) or (
+        fate == "rewritten" and fates == {"removed"}
+    ):
         return "stays"
     if fate == "absent":
         return "unused"

@@ -70,7 +70,9 @@ class History:
                 name, code = next(iter(moment.codes.items()), ("", ""))
             happened = self.observed(language) if is_wrong else in_words(code, language)
             run = text("history_run", language, number=number)
-            rows.append((run, moment.request, name.partition("(")[0], happened))
+            rows.append(
+                (run, requested(moment.request, language), name.partition("(")[0], happened)
+            )
         widths = [max(columns(row[place]) for row in rows) for place in range(3)]
         mark = self.expected(language)
         mark = ARROW + text("history_expected", language, expected=mark) if mark else ""
@@ -100,7 +102,10 @@ class History:
             return {"from": code.partition("/")[0], **words}
 
         return {
-            "runs": [each.request for each in self.moments],
+            "runs": [
+                {key: requested(moment.request, each) for each, key in both.items()}
+                for moment in self.moments
+            ],
             "entries": [
                 [name, [cell(each.codes.get(name, "")) for each in self.moments]]
                 for name in list(names)[:_ENTRIES]
@@ -180,6 +185,12 @@ def _request(step: _Step, about_size: bool) -> str:
         if about_size or FAMILIES.get(name) != "limits"
     }
     return str(replace(request, options=options))
+
+
+def requested(request: str, language: Language) -> str:
+    """A request in words: mode and options, whose names stay as they are."""
+    none, options = "no cache mode", request.removeprefix("no cache mode")
+    return translated(none, language) + options if request.startswith(none) else request
 
 
 def _padded(cell: str, width: int) -> str:
