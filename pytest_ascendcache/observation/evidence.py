@@ -146,6 +146,8 @@ class Evidence:
     the same. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in
     which ranks were running, ``asleep`` those in which one used no processor. ``facts`` are
     what checks and judges found not to be as promised; they decide verdict, harm and cause.
+    ``elementary`` says that the check asks whether something does anything at all, ``needs`` is the
+    rule whose elementary check was broken before, so that this one was not run.
     """
 
     sandbox: str = ""
@@ -171,6 +173,8 @@ class Evidence:
     sizes: list[CacheSize] = field(default_factory=list)
     findings: list[dict[str, object]] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    elementary: bool = False
+    needs: str = ""
     _began: float | None = field(default=None, repr=False)
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.conformance.costs import is_elementary
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm, harm_in
@@ -120,6 +122,7 @@ def judge(
         return
     rule, expected = rule_of(item), _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    evidence.elementary = is_elementary(item.nodeid.removeprefix(SUITE_NODES))
     message = _message(call, report) if not report.passed else ""
     if unfit := _machine_is_unfit(item, call, report):
         message, harm, verdict = unfit, None, Verdict.UNDECIDED
@@ -135,6 +138,9 @@ def judge(
         if rule.unread:
             why = "what the judged edition says of this could not be read"
         message = f"{why}: {message}"
+    unsure = _is_open(item, rule, verdict, harm)
+    if unsure:
+        verdict, harm, evidence.harm, message = Verdict.UNDECIDED, None, "", f"{unsure}: {message}"
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
@@ -143,7 +149,7 @@ def judge(
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
-    if verdict is Verdict.UNDECIDED:
+    if verdict is Verdict.UNDECIDED and not unsure:
         evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
@@ -318,6 +324,17 @@ def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
     broken = verdict in (Verdict.FAIL, Verdict.WARN)
     harmless = harm is None or not harm.fails
     return bool(rule.promised_by or rule.unread) and broken and harmless
+
+
+def _is_open(item: pytest.Item, rule: Rule, verdict: Verdict, harm: Harm | None) -> str:
+    """Why a broken promise is undecided: the toolchain's edition is not known, and not every
+    edition makes it. Empty if it is decided. An old kernel is no harm where none was promised to
+    be new; worse harm counts in any edition."""
+    if verdict not in (Verdict.FAIL, Verdict.WARN) or not rule.differs:
+        return ""
+    if harm is not None and harm.rank < Harm.STALE.rank:
+        return ""
+    return ascend_session_of(item.config).judged_by.unsure(rule)
 
 
 def _deviation(item: pytest.Item, fault: Fault, verdict: Verdict) -> dict[str, str] | None:

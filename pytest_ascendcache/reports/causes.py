@@ -5,16 +5,19 @@ kinds of options, and with the same harm. A check of a combination belongs to th
 options are in the smallest combination that shows it. If a cause has checks of several rules, the
 rule that it explains most comes first: the others have broken checks of other causes too. Groups
 that one rule explains are merged into one cause, see ``_related``.
+
+A broken elementary check explains every breach of a rule that rests on its own: those checks belong
+to its cause, and so do those that were not run because of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import foundations
 from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.language import Language
@@ -41,7 +44,8 @@ class Cause:
 
     ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
     worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
-    worst. ``rules`` counts checks by rule.
+    worst. ``rules`` counts checks by rule. ``not_judged`` are the checks that were not run because
+    they need what is broken here.
     """
 
     reason: str
@@ -52,6 +56,7 @@ class Cause:
     also: tuple[str, ...] = ()
     harms: tuple[str, ...] = ()
     fact: Fact | None = None
+    not_judged: int = 0
 
     def headline(self, language: Language) -> str:
         """What fails to do what, in one sentence; empty if no fact says so."""
@@ -87,6 +92,7 @@ class Cause:
             "seen": self.seen,
             "rules": dict(self.rules),
             "checks": [each["check"] for each in self.checks],
+            "not_judged": self.not_judged,
             "repeat": self.repeat,
         }
 
@@ -138,7 +144,7 @@ class _Rules:
         simple = Counter(check["rule"] for check in group.simple)
 
         def key(rule: str) -> tuple[bool, bool, int, int]:
-            rests = any(_rests(rule, each) for each in counts)
+            rests = any(each in foundations(rule) for each in counts)
             in_part = simple[rule] <= self.broken[rule] * _MOST
             return rests, in_part, -simple[rule], self.places.get(rule, 0)
 
@@ -161,13 +167,14 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
 
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
-    checks = list(checks)
+    checks, under, waiting = _without_dependent(checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
     for check in checks:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
         request, _ = deciding(check)
-        families = request.families if request is not None else frozenset[str]()
+        of_options = request is not None and not _of_control(check)
+        families = request.families if request and of_options else frozenset[str]()
         key = (_effect(check), families, check.get("harm"))
         group = alike.setdefault(key, _Group({key[0]}, set(), *key[1:]))
         group.checks.append(check)
@@ -178,11 +185,52 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
     rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
-    ranked = [_cause(group, rules) for group in _merged(groups, rules)]
+    merged = _merged(groups, rules)
+    for group in merged:
+        for base in {each["rule"] for each in group.checks if _is_base(each)}:
+            group.checks += under.pop(base, ())
+    ranked = [_with_waiting(_cause(group, rules), waiting) for group in merged]
     return sorted(
         ranked,
         key=lambda each: (BROKEN.index(each.verdict), harm_rank(each.harm), -len(each.checks)),
     )
+
+
+def _is_base(check: Check) -> bool:
+    """Whether a check is a broken elementary one. Without a fact it could not tell."""
+    fact = worst_fact(check) if check["evidence"].get("elementary") else None
+    return fact is not None and fact.aspect is not Aspect.UNDECIDED and check["verdict"] in BROKEN
+
+
+def _of_control(check: Check) -> bool:
+    """Whether a check is undecided because the positive control failed."""
+    return check["verdict"] in _UNDECIDED and bool(check["evidence"].get("control"))
+
+
+def _without_dependent(
+    checks: Iterable[Check],
+) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
+    """The checks that may have causes of their own; by the rule of a broken elementary check the
+    broken ones that rest on it, and how many were not run because of it."""
+    checks = list(checks)
+    bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    own: list[Check] = []
+    under: dict[str, list[Check]] = {}
+    waiting: Counter[str] = Counter()
+    for check in checks:
+        rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
+        needed = check["evidence"].get("needs")
+        if bases and (needed in bases or _of_control(check)):
+            waiting[needed or bases[0]] += 1
+        elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
+            under.setdefault(next(each for each in bases if each in rests_on), []).append(check)
+        else:
+            own.append(check)
+    return own, under, waiting
+
+
+def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
+    return replace(cause, not_judged=sum(waiting.pop(each, 0) for each in cause.rules))
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
@@ -289,7 +337,8 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     same = one.harm is not None and one.harm == other.harm
     if first == second:
         return same or not any(severe)
-    if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
+    rests = second in foundations(first) or first in foundations(second)
+    if rests and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
@@ -298,15 +347,6 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     if same and severe[0] and one.effects & other.effects:
         return True
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
-
-
-def _rests(rule: str, on: str) -> bool:
-    """Whether a rule rests on another, directly or through further rules."""
-    rules = load_rules()
-    while rule in rules and (rule := rules[rule].rests_on):
-        if rule == on:
-            return True
-    return False
 
 
 def _cause(group: _Group, rules: _Rules) -> Cause:
@@ -330,6 +370,8 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     for each in ranked:
         effects.setdefault(_effect(each), each)
     main, *also = [reason(each, group.levels) for each in effects.values()]
+    if _of_control(first):
+        main = first["evidence"]["control"]
     # A combination may also show the harm of other causes that are part of it.
     simple = group.simple or ranked
     harms = sorted({each["harm"] for each in simple if each.get("harm")}, key=harm_rank)
@@ -348,6 +390,8 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing: the code of the fact that
     does the worst harm."""
+    if _of_control(check):
+        return "control"
     if check["evidence"].get("findings"):
         return str(check["rule"])  # findings in a cache differ from rule to rule
     fact = worst_fact(check)

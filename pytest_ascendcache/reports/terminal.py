@@ -363,13 +363,17 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
         terminal.reporter.line(cut(f"{line}: {reason}", room))
         return 1
     terminal.reporter.line(cut(line, room))
+    if cause.not_judged:
+        terminal.paragraph(_waiting(terminal, cause), indent=4)
+        lines -= 1
     width = terminal.width - 4
     headline = wrapped(cause.headline(terminal.language), width=width)
     for line in headline[:lines]:
         terminal.reporter.line("    " + line)
     lines -= len(headline[:lines])
-    if headline and not lines:
-        return 1 + len(headline)
+    before = 1 + len(headline) + bool(cause.not_judged)
+    if headline and lines < 1:
+        return before
     reason_lines = wrapped(translated(cause.reason, terminal.language), width=width)
     if len(reason_lines) > lines:
         # What was observed says more than the request, which is in the block of the cause.
@@ -378,7 +382,13 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> i
         reason_lines = [*reason_lines[: lines - 1], cut(" ".join(reason_lines[lines - 1 :]), width)]
     for line in reason_lines:
         terminal.reporter.line("    " + line)
-    return 1 + len(headline) + len(reason_lines)
+    return before + len(reason_lines)
+
+
+def _waiting(terminal: TerminalReport, cause: Cause) -> str:
+    """How many checks were not run because of a cause."""
+    checks = counted("checks", cause.not_judged, terminal.language)
+    return terminal.say("t_waiting", checks=checks)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
@@ -397,6 +407,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
         f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
     )
     terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}{semicolon}{broken}")
+    if cause.not_judged:
+        terminal.labelled("", _waiting(terminal, cause))
     if harm := harm_of(cause, language):
         seen = f"{colon}{translated(cause.seen, language)}" if cause.seen else ""
         terminal.labelled("t_harm", harm + seen)
