@@ -178,6 +178,7 @@ class Evidence:
     _began: float | None = field(default=None, repr=False)
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
+    _looking: bool = field(default=False, repr=False)
 
     def found(self, observed: Enum | Fact, message: str, about: object = "", **more: Any) -> str:
         """Record what a check finds wrong, a fact or what was observed (see ``Fact.seen``). Returns
@@ -202,6 +203,15 @@ class Evidence:
     def seen(self) -> list[Fact]:
         """What :meth:`saw` recorded."""
         return list(self._seen)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the runs that are made now look for harm, after the check has ended."""
+        return self._looking
+
+    def look(self, on: bool) -> None:
+        """Begin or end looking for harm."""
+        self._looking = on
 
     @property
     def witness(self) -> Witness | None:

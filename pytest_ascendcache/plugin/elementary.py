@@ -13,10 +13,12 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import is_elementary
-from pytest_ascendcache.contract import Verdict, foundations, load_rules
+from pytest_ascendcache.contract import Verdict, foundations
 from pytest_ascendcache.contract.facts import Aspect
+from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.observation import Evidence, NotDecidable
-from pytest_ascendcache.plugin.stash import EVIDENCE, settings_of
+from pytest_ascendcache.observation.health import health_of
+from pytest_ascendcache.plugin.stash import EVIDENCE, ascend_session_of, settings_of
 
 _BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 
@@ -38,7 +40,8 @@ class Elementary:
         self, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
         yield  # other plugins order and select first
-        items.sort(key=_turn)
+        folders = list(dict.fromkeys(map(_folder, items)))
+        items.sort(key=lambda each: _turn(each, folders))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -46,6 +49,9 @@ class Elementary:
         marker = item.get_closest_marker("ascend_rule")
         if marker is None or self._asks_all:
             return
+        if stopped := _stopped(item):
+            item.stash[EVIDENCE] = Evidence(needs=RUNS_END)
+            raise NotDecidable(f"not judged: {stopped}")
         rests_on = {marker.args[0], *foundations(marker.args[0])}
         if needed := next((each for each in self._broken if each in rests_on), ""):
             item.stash[EVIDENCE] = Evidence(needs=needed)
@@ -64,12 +70,23 @@ class Elementary:
             self._broken[record["rule"]] = None
 
 
-def _turn(item: pytest.Item) -> int:
-    """The turn of a check: elementary ones first, each after those it rests on."""
-    if not _is_elementary(item.nodeid):
-        return len(load_rules())
+def _stopped(item: pytest.Item) -> str:
+    """Why nothing more is started that the check needs; empty if it can run."""
+    toolchain = ascend_session_of(item.config).made_toolchain
+    uses = {"ascend_toolchain", "ascend_cache"} & {*getattr(item, "fixturenames", ())}
+    return health_of(toolchain).stopped if toolchain is not None and uses else ""
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.nodeid.removeprefix(SUITE_NODES).partition("/")[0]
+
+
+def _turn(item: pytest.Item, folders: list[str]) -> tuple[int, int]:
+    """The turn of a check: elementary ones first, by document, each after those it rests on."""
     marker = item.get_closest_marker("ascend_rule")
-    return len(foundations(marker.args[0])) if marker is not None else 0
+    if marker is None or not _is_elementary(item.nodeid):
+        return len(folders), 0
+    return folders.index(_folder(item)), len(foundations(marker.args[0]))
 
 
 def _is_elementary(node: str) -> bool:

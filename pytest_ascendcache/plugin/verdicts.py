@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import is_elementary
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
-from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.harm import Harm, harm_in, harm_of
+from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import is_looked_for, observed_harm, sentence
+from pytest_ascendcache.observation.health import Accident, health_of
 from pytest_ascendcache.plugin.claims import facts_of, forget, open_facts
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.repeat import repeat_line
@@ -99,14 +103,19 @@ def rule_of(item: pytest.Item) -> Rule:
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
-    judged_by = ascend_session_of(item.config).judged_by
-    rules = rules_for(settings_of(item.config).toolchain, *judged_by.editions)
+    rules = _rules(item)
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
             + instead(name, rules, "pytest --ascend-rules lists them.")
         )
     return rules[name]
+
+
+def _rules(item: pytest.Item) -> Mapping[str, Rule]:
+    """The rules that the run judges by."""
+    judged_by = ascend_session_of(item.config).judged_by
+    return rules_for(settings_of(item.config).toolchain, *judged_by.editions)
 
 
 def judge(
@@ -141,6 +150,14 @@ def judge(
     unsure = _is_open(item, rule, verdict, harm)
     if unsure:
         verdict, harm, evidence.harm, message = Verdict.UNDECIDED, None, "", f"{unsure}: {message}"
+    if accidents := _accidents(item):
+        # An accident says nothing about the promise whose turn it was.
+        rule, verdict, harm, unsure = _rules(item)[RUNS_END], Verdict.FAIL, harm_of(accidents), ""
+        evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
+        report.outcome, message = "failed", accidents[-1].detail
+        report.longrepr = message
+    elif isinstance(_exception(call), Accident):
+        evidence.needs = RUNS_END
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
@@ -179,6 +196,12 @@ def judge(
     # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _accidents(item: pytest.Item) -> list[Fact]:
+    """Accidents of the toolchain since the last check."""
+    toolchain = ascend_session_of(item.config).made_toolchain
+    return health_of(toolchain).take() if toolchain is not None else []
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from pytest_ascendcache.contract import foundations
 from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.contract.subjects import ONCE, RUNS_END
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import headline
@@ -167,7 +168,8 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
 
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
-    checks, under, waiting = _without_dependent(checks)
+    all_checks = list(checks)
+    checks, under, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
     for check in checks:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
@@ -189,7 +191,8 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     for group in merged:
         for base in {each["rule"] for each in group.checks if _is_base(each)}:
             group.checks += under.pop(base, ())
-    ranked = [_with_waiting(_cause(group, rules), waiting) for group in merged]
+    starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
+    ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
     return sorted(
         ranked,
         key=lambda each: (BROKEN.index(each.verdict), harm_rank(each.harm), -len(each.checks)),
@@ -227,6 +230,16 @@ def _without_dependent(
         else:
             own.append(check)
     return own, under, waiting
+
+
+def _accident(cause: Cause, starts: int) -> Cause:
+    """The cause; if it is an accident of the toolchain, with how often that happened in so many
+    runs."""
+    facts = [fact for each in cause.checks for fact in facts_of(each) if fact.subject == ONCE]
+    if cause.rule != RUNS_END or not facts:
+        return cause if cause.rule != RUNS_END else replace(cause, fact=None)
+    what = f"{facts[0].detail} in {len(facts)} of {starts} runs, not again with the same options"
+    return replace(cause, reason=what, also=(), fact=None)
 
 
 def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
@@ -400,8 +413,12 @@ def _effect(check: Check) -> str:
 
 def worst_fact(check: Check) -> Fact | None:
     """The fact that shows the worst harm; None if the check has none."""
-    facts = (Fact.from_dict(each) for each in check["evidence"].get("facts") or ())
-    return min(facts, key=lambda each: (harm_in(each).rank, each.code), default=None)
+    return min(facts_of(check), key=lambda each: (harm_in(each).rank, each.code), default=None)
+
+
+def facts_of(check: Check) -> list[Fact]:
+    """The facts of a check."""
+    return [Fact.from_dict(each) for each in check["evidence"].get("facts") or ()]
 
 
 def _subjects(check: Check) -> set[str]:
