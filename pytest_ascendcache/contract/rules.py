@@ -101,8 +101,8 @@ class Rule:
     """One promise of the documents, with a short title and a full statement in two languages.
 
     ================  =============================================================================
-    ``rests_on``      the id of a rule whose breach explains a breach of this one: for example, an
-                      entry in a wrong place is not reused either
+    ``rests_on``      the ids of rules that this one takes for granted, and whose breach explains a
+                      breach of this one: what is not stored is not reused either
     ``product``       the product whose documents promise it; empty if it has no editions
     ``differs``       whether the editions differ in it
     ``promised_by``   the edition that promises it, if the judging edition does not
@@ -122,7 +122,7 @@ class Rule:
     source: Source
     capabilities: frozenset[Capability]
     statement_zh: str = ""
-    rests_on: str = ""
+    rests_on: tuple[str, ...] = ()
     product: str = ""
     differs: bool = False
     promised_by: str = ""
@@ -201,6 +201,18 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
     return MappingProxyType(rules)
 
 
+@lru_cache(maxsize=512)
+def foundations(rule: str) -> frozenset[str]:
+    """The ids of all rules that a rule rests on, directly or through further rules."""
+    rules, found = load_rules(), {rule}
+    left = [rule]
+    while left and (known := rules.get(left.pop())):
+        more = set(known.rests_on) - found
+        found |= more
+        left += more
+    return frozenset(found - {rule})
+
+
 def _rule(
     fields: dict[str, Any], document: Mapping[str, Any], origin: str, edition: Edition | None
 ) -> Rule:
@@ -220,9 +232,9 @@ def _rule(
             statement_zh=varied.get("statement_zh", ""),
             source=_source({**document, **own_page}, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
-            rests_on=fields.get("rests_on", ""),
+            rests_on=tuple(fields.get("rests_on", ())),
             product=document.get("product", ""),
-            differs=bool(_SPREAD & (set(fields) | set(document))),
+            differs=_differs(fields, document),
         )
         if edition is None:
             return rule
@@ -231,6 +243,12 @@ def _rule(
         return _where_promised(rule, fields, edition)
     except (ValueError, NoEditionError) as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
+
+
+def _differs(fields: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
+    """Whether editions promise something else: an empty ``unread`` replaces the document's."""
+    unread = fields.get("unread", document.get("unread"))
+    return bool(unread or (_SPREAD - {"unread"}) & set(fields))
 
 
 def _in_edition(fields: Mapping[str, Any], edition: Edition) -> Mapping[str, Any]:

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.contract.options import DEFAULT_SOC, CompileOptions
 
+RUNS_END = "robust/runs-end"
+"""The rule that accidents break: crashes and hangs that say nothing about the check they hit."""
+ONCE = Subject(SubjectKind.EVENT, "once")
+"""An accident that did not happen again with the same options."""
+STOPPED = Subject(SubjectKind.EVENT, "stopped")
+"""The end of all answers: several runs in a row, and a plain compile, did not end or crashed."""
+
 
 def ruling(options: CompileOptions) -> Subject:
     """The option that rules over the cache in a run: a debug switch, or else the mode."""

@@ -8,6 +8,7 @@ from pytest_ascendcache.audit import RemovalPlan
 from pytest_ascendcache.combinations import seed
 from pytest_ascendcache.plugin.audits import PlanWriter
 from pytest_ascendcache.plugin.collector import Collector
+from pytest_ascendcache.plugin.elementary import Elementary
 from pytest_ascendcache.plugin.resuming import join_resuming
 from pytest_ascendcache.plugin.selection import join_selecting
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
@@ -38,6 +39,7 @@ def register_plugins(config: pytest.Config) -> None:
 
         writer = PlanWriter(config, settings.audit.fix, plans)
         config.pluginmanager.register(writer, "ascendcache-plan")
+    config.pluginmanager.register(Elementary(config), "ascendcache-elementary")
     join_selecting(config)
     if settings.resume is not None:
         join_resuming(config, collector.adopt)

@@ -5,6 +5,9 @@ kinds of options, and with the same harm. A check of a combination belongs to th
 options are in the smallest combination that shows it. If a cause has checks of several rules, the
 rule that it explains most comes first: the others have broken checks of other causes too. Groups
 that one rule explains are merged into one cause, see ``_related``.
+
+A broken elementary check explains every breach of a rule that rests on its own: those checks belong
+to its cause, and so do those that were not run because of it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import foundations
 from pytest_ascendcache.contract.facts import (
     Aged,
     Aspect,
@@ -26,6 +29,7 @@ from pytest_ascendcache.contract.facts import (
     Words,
 )
 from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.contract.subjects import ONCE, RUNS_END
 from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
@@ -72,7 +76,8 @@ class Cause:
 
     ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
     worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
-    worst. ``rules`` counts checks by rule.
+    worst. ``rules`` counts checks by rule. ``not_judged`` are the checks that were not run because
+    they need what is broken here.
     """
 
     reason: str
@@ -83,6 +88,7 @@ class Cause:
     also: tuple[str, ...] = ()
     harms: tuple[str, ...] = ()
     fact: Fact | None = None
+    not_judged: int = 0
 
     def headline(self, language: Language) -> str:
         """What fails to do what, in one sentence; empty if no fact says so. A rule about an event
@@ -165,6 +171,7 @@ class Cause:
             checks=(*self.checks, *other.checks),
             also=tuple(dict.fromkeys((*self.also, *sentences, *other.also))),
             harms=tuple(sorted({*self.harms, *other.harms}, key=harm_rank)),
+            not_judged=self.not_judged + other.not_judged,
         )
 
     @property
@@ -213,6 +220,7 @@ class Cause:
             "next": self.next(Language.ENGLISH),
             "history": self.history.lines(Language.ENGLISH) if self.history else [],
             "checks": [each["check"] for each in self.checks],
+            "not_judged": self.not_judged,
             "repeat": self.repeat,
             "script": self.script,
         }
@@ -265,7 +273,7 @@ class _Rules:
         simple = Counter(check["rule"] for check in group.simple)
 
         def key(rule: str) -> tuple[bool, bool, int, int]:
-            rests = any(_rests(rule, each) for each in counts)
+            rests = any(each in foundations(rule) for each in counts)
             in_part = simple[rule] <= self.broken[rule] * _MOST
             return rests, in_part, -simple[rule], self.places.get(rule, 0)
 
@@ -288,13 +296,15 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
 
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
-    checks = list(checks)
+    all_checks = list(checks)
+    checks, under, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
     for check in checks:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
         request, _ = deciding(check)
-        families = request.families if request is not None else frozenset[str]()
+        of_options = request is not None and not _of_control(check)
+        families = request.families if request and of_options else frozenset[str]()
         key = (_effect(check), families, check.get("harm"))
         group = alike.setdefault(key, _Group({key[0]}, set(), *key[1:]))
         group.checks.append(check)
@@ -305,7 +315,12 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
     rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
-    ranked = [_cause(group, rules) for group in _merged(groups, rules)]
+    merged = _merged(groups, rules)
+    for group in merged:
+        for base in {each["rule"] for each in group.checks if _is_base(each)}:
+            group.checks += under.pop(base, ())
+    starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
+    ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
     return sorted(_one_for_each_subject(sorted(ranked, key=_badness)), key=_badness)
 
 
@@ -350,6 +365,53 @@ def _explains(one: Cause, other: Cause) -> bool:
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
+
+
+def _is_base(check: Check) -> bool:
+    """Whether a check is a broken elementary one. Without a fact it could not tell."""
+    fact = worst_fact(check) if check["evidence"].get("elementary") else None
+    return fact is not None and fact.aspect is not Aspect.UNDECIDED and check["verdict"] in BROKEN
+
+
+def _of_control(check: Check) -> bool:
+    """Whether a check is undecided because the positive control failed."""
+    return check["verdict"] in _UNDECIDED and bool(check["evidence"].get("control"))
+
+
+def _without_dependent(
+    checks: Iterable[Check],
+) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
+    """The checks that may have causes of their own; by the rule of a broken elementary check the
+    broken ones that rest on it, and how many were not run because of it."""
+    checks = list(checks)
+    bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    own: list[Check] = []
+    under: dict[str, list[Check]] = {}
+    waiting: Counter[str] = Counter()
+    for check in checks:
+        rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
+        needed = check["evidence"].get("needs")
+        if bases and (needed in bases or _of_control(check)):
+            waiting[needed or bases[0]] += 1
+        elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
+            under.setdefault(next(each for each in bases if each in rests_on), []).append(check)
+        else:
+            own.append(check)
+    return own, under, waiting
+
+
+def _accident(cause: Cause, starts: int) -> Cause:
+    """The cause; if it is an accident of the toolchain, with how often that happened in so many
+    runs."""
+    facts = [fact for each in cause.checks for fact in facts_of(each) if fact.subject == ONCE]
+    if cause.rule != RUNS_END or not facts:
+        return cause if cause.rule != RUNS_END else replace(cause, fact=None)
+    what = f"{facts[0].detail} in {len(facts)} of {starts} runs, not again with the same options"
+    return replace(cause, reason=what, also=(), fact=None)
+
+
+def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
+    return replace(cause, not_judged=sum(waiting.pop(each, 0) for each in cause.rules))
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
@@ -456,7 +518,8 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     same = one.harm is not None and one.harm == other.harm
     if first == second:
         return same or not any(severe)
-    if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
+    rests = second in foundations(first) or first in foundations(second)
+    if rests and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
@@ -465,15 +528,6 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     if same and severe[0] and one.effects & other.effects:
         return True
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
-
-
-def _rests(rule: str, on: str) -> bool:
-    """Whether a rule rests on another, directly or through further rules."""
-    rules = load_rules()
-    while rule in rules and (rule := rules[rule].rests_on):
-        if rule == on:
-            return True
-    return False
 
 
 def _cause(group: _Group, rules: _Rules) -> Cause:
@@ -500,6 +554,8 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     for each in ranked:
         effects.setdefault(_effect(each), each)
     main, *also = [reason(each, group.levels) for each in effects.values()]
+    if _of_control(first):
+        main = first["evidence"]["control"]
     # A combination may also show the harm of other causes that are part of it.
     simple = group.simple or ranked
     harms = sorted({each["harm"] for each in simple if each.get("harm")}, key=harm_rank)
@@ -543,6 +599,8 @@ def _is_basic(fact: Fact | None) -> bool:
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing: the code of the fact that
     does the worst harm."""
+    if _of_control(check):
+        return "control"
     if check["evidence"].get("findings"):
         return str(check["rule"])  # findings in a cache differ from rule to rule
     fact = worst_fact(check)
@@ -552,10 +610,16 @@ def _effect(check: Check) -> str:
 def worst_fact(check: Check) -> Fact | None:
     """The fact that shows the worst harm, among equals one about a mode that is not obeyed; None if
     the check has none."""
-    facts = (Fact.from_dict(each) for each in check["evidence"].get("facts") or ())
     return min(
-        facts, key=lambda each: (harm_in(each).rank, not _is_basic(each), each.code), default=None
+        facts_of(check),
+        key=lambda each: (harm_in(each).rank, not _is_basic(each), each.code),
+        default=None,
     )
+
+
+def facts_of(check: Check) -> list[Fact]:
+    """The facts of a check."""
+    return [Fact.from_dict(each) for each in check["evidence"].get("facts") or ()]
 
 
 def _subjects(check: Check) -> set[str]:

@@ -22,19 +22,22 @@ def headline(fact: Fact, language: Language) -> str:
     key = f"fact_{fact.aspect.value}_{what}" if what else ""
     if key not in texts():
         return ""
-    subject, said = fact.subject, text(key, language)
+    subject = fact.subject
+    if "{subject}" in texts()[key][language.value]:
+        return text(key, language, subject=subject) if subject is not None else ""
+    said = text(key, language)
     if subject is None:
         place = fact.about if fact.aspect is Aspect.FILES else ""
         return text("fact_at", language, what=said, place=place) if place else said
     if subject.name == MODE and not subject.value:
         special = "fact_without_served" if what == "served" else "fact_without"
-        return text(special, language, name=subject.name, what=text(key, language))
+        return text(special, language, name=subject.name, what=said)
     own = subject.value if subject.name == MODE else subject.name.lstrip("-")
     family = subject.kind.value if fact.aspect is Aspect.AGING else ""
     for special in (f"fact_{own}_{what}", f"fact_{family}_{what}"):
         if special in texts():
             return text(special, language, subject=subject)
-    return text("fact_of", language, subject=subject, what=text(key, language))
+    return text("fact_of", language, subject=subject, what=said)
 
 
 def kind(fact: Fact) -> str:

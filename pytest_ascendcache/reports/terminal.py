@@ -348,6 +348,12 @@ def _short(terminal: TerminalReport, number: int, cause: Cause) -> list[str]:
     return [f"{number:>2}  {first}", *(f"    {each}" for each in rest)]
 
 
+def _waiting(terminal: TerminalReport, cause: Cause) -> str:
+    """How many checks were not run because of a cause."""
+    checks = counted("checks", cause.not_judged, terminal.language)
+    return terminal.say("t_waiting", checks=checks)
+
+
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     """Write a cause: what is wrong, the promise, the runs that show it, and what to do."""
     language, check = terminal.language, cause.checks[0]
@@ -366,6 +372,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     harm = "".join(f"{each}{semicolon}" for each in (harm_of(cause, language),) if each)
     verdict = terminal.verdict(cause.verdict)
     terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}")
+    if cause.not_judged:
+        terminal.labelled("", _waiting(terminal, cause))
     if cause.history is not None:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:

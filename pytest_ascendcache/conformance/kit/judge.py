@@ -47,7 +47,7 @@ from pytest_ascendcache.contract.outcome import (
 )
 from pytest_ascendcache.contract.subjects import implementing, keyed, ruling
 from pytest_ascendcache.observation import Run
-from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
+from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
 
 HEALED = Outcome(COMPILED, REWRITTEN)
@@ -171,7 +171,7 @@ class Judge:
         code, ending = run.returncode, Ending.FAILURE
         if code is None:
             ending = Ending.NO_END
-        elif code < 0 and code not in FROM_OUTSIDE:
+        elif crashed(code):
             ending = Ending.CRASH
         subject = self.subject or ruling(self.options)
         return [Fact.seen(ending, failure, subject=subject, run=self.run)]
