@@ -341,7 +341,7 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
         return not cause.is_misplaced, not cause.is_basic, cause.is_claim
 
     for cause in sorted(ranked, key=order):
-        place = next((at for at, each in enumerate(kept) if _explains(each, cause)), None)
+        place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
         if place is None:
             kept.append(cause)
         else:
@@ -353,7 +353,7 @@ _OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Wo
 """What is seen where the cache is somewhere else."""
 
 
-def _explains(one: Cause, other: Cause) -> bool:
+def _is_under(one: Cause, other: Cause) -> bool:
     if other.verdict in _UNDECIDED:
         return one.is_misplaced or (one.is_basic and one.mode == "enable")
     if one.verdict in _UNDECIDED or one.fact is None or other.fact is None:
@@ -519,7 +519,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     if first == second:
         return same or not any(severe)
     rests = second in foundations(first) or first in foundations(second)
-    if rests and severe[0] == severe[1]:
+    if rests and severe[0] == severe[1] and any(map(_is_base, (*one.checks, *other.checks))):
         return True
     if same and one.families and one.families == other.families:
         return True
