@@ -19,8 +19,8 @@ def headline(fact: Fact, language: Language) -> str:
         return text(key, language)
     if subject.name == _MODE and not subject.value:
         return text("fact_without", language, name=subject.name, what=text(key, language))
-    if "{subject}" in texts()[key][language.value]:
-        return text(key, language, subject=subject)
+    if f"fact_of_{kind}" in texts():
+        return text(f"fact_of_{kind}", language, subject=subject)
     special = f"fact_{subject.value}_{kind}"
     if subject.name == _MODE and special in texts():
         return text(special, language, subject=subject)

@@ -14,6 +14,7 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
+from pytest_ascendcache.reports.accounted import accounted
 from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause, Check, causes_of
@@ -134,6 +135,8 @@ class TerminalReport:
                     checks=counted("checks", checks, self.language),
                 )
             )
+        for line in accounted(self.report, self.language):
+            self.paragraph(line)
         releases = [translated(each, self.language) for each in self.report.get("answers", ())]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
@@ -142,7 +145,7 @@ class TerminalReport:
         """Write the editions that the run judged by, and notices about them."""
         if editions := judged_by(self.report, self.language):
             self.paragraph(editions)
-        for notice in self.report.get("edition_notices", ()):
+        for notice in (*self.report.get("edition_notices", ()), *self.report.get("notices", ())):
             self.paragraph(translated(notice, self.language), yellow=True)
 
     def write_incomplete(self) -> None:
