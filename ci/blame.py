@@ -35,6 +35,7 @@ POOL = ROOT / "ci/blame.d"
 OPP = ROOT / "pytest_ascendcache/reference/opp"
 COLUMNS = 80
 LINES = 30
+_FIRST, _LAST = re.compile("=+ ascend cache contract =+"), re.compile("evidence: /")
 
 
 @dataclass(frozen=True)
@@ -147,17 +148,13 @@ def judge(name: str, truth: Mapping[str, Any], pool: Path, work: Path, keep: Pat
 
 
 def answer_lines(output: str) -> int:
-    """The lines that a terminal of 80 columns shows from the first heading of the report on."""
+    """The lines that a terminal of 80 columns shows from the first heading of the report to the
+    place of the evidence, without those of pytest."""
     lines = output.splitlines()
-    begin = next(
-        (
-            place
-            for place, line in enumerate(lines)
-            if re.match("=+ ascend cache contract =+", line)
-        ),
-        len(lines),
-    )
-    return sum(max(1, -(-columns(line) // COLUMNS)) for line in lines[begin:])
+    places = range(len(lines))
+    begin = next((each for each in places if _FIRST.match(lines[each])), len(lines))
+    end = next((each for each in places if _LAST.match(lines[each])), len(lines) - 1)
+    return sum(max(1, -(-columns(line) // COLUMNS)) for line in lines[begin : end + 1])
 
 
 def scored(

@@ -62,7 +62,8 @@ class Capability(str, Enum):
     TOOLCHAIN_CHANGE = "toolchain-change", "no way to change one of its dependencies is known"
     IMPL_MODE_TABLES = (
         "impl-mode-tables",
-        "its implementation mode tables (opp/built-in/op_impl/ai_core/tbe/impl_mode) are not found",
+        "its implementation mode tables (opp/built-in/op_impl/ai_core/tbe/impl_mode) are not "
+        "found; export ASCEND_OPP_PATH=DIR",
     )
     FAULT_POINTS = (
         "fault-points",
@@ -101,8 +102,10 @@ class Rule:
     """One promise of the documents, with a short title and a full statement in two languages.
 
     ================  =============================================================================
-    ``rests_on``      the ids of rules that this one takes for granted, and whose breach explains a
-                      breach of this one: what is not stored is not reused either
+    ``rests_on``      the ids of rules that this one takes for granted: what is not stored is not
+                      reused either. Where an elementary check of one is broken, this one is not
+                      judged
+    ``explained_by``  the id of a rule whose every breach explains a breach of this one
     ``product``       the product whose documents promise it; empty if it has no editions
     ``differs``       whether the editions differ in it
     ``promised_by``   the edition that promises it, if the judging edition does not
@@ -123,6 +126,7 @@ class Rule:
     capabilities: frozenset[Capability]
     statement_zh: str = ""
     rests_on: tuple[str, ...] = ()
+    explained_by: str = ""
     product: str = ""
     differs: bool = False
     promised_by: str = ""
@@ -137,7 +141,7 @@ class RuleFileError(ValueError):
 _SPREAD = {"since", "until", "unread", "edition"}
 """The fields that make a rule differ between editions."""
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "page", *_SPREAD}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "explained_by", "page", *_SPREAD}
 _DOCUMENT = {"document", "document_zh", "address", "product", "page", "unread"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
@@ -233,6 +237,7 @@ def _rule(
             source=_source({**document, **own_page}, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
             rests_on=tuple(fields.get("rests_on", ())),
+            explained_by=fields.get("explained_by", ""),
             product=document.get("product", ""),
             differs=_differs(fields, document),
         )

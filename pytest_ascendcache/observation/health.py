@@ -15,7 +15,10 @@ from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Subject, Wit
 from pytest_ascendcache.contract.subjects import ONCE, STOPPED
 from pytest_ascendcache.observation.gated_run import GatedRun
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.words import count
 
+_SLOW, _MUCH = 60.0, 1_000_000
+"""Seconds of a run, and bytes that it prints, that are worth a sentence."""
 _ENOUGH = 3
 """Runs in a row that crash or do not end."""
 _PLACES = ("--singleop", "--output", "--model", "--framework", "--input_format", "--soc_version")
@@ -31,11 +34,19 @@ class Health:
     more is started."""
 
     stopped: str = ""
+    _printed: int = 0
+    _left_behind: int = 0
+    _leaving: int = 0
+    _slowest: float = 0.0
     _in_a_row: list[GatedRun[Any]] = field(default_factory=list)
     _untold: list[Fact] = field(default_factory=list)
 
     def note(self, run: GatedRun[Any]) -> None:
-        """Note how a run ended."""
+        """Note how a run ended, and what else it did."""
+        self._printed = max(self._printed, run.result.printed)
+        self._slowest = max(self._slowest, run.result.seconds)
+        self._left_behind += run.result.left_behind
+        self._leaving += run.result.left_behind > 0
         self._in_a_row = [*self._in_a_row, run] if run.accident else []
 
     @property
@@ -64,6 +75,20 @@ class Health:
         what = f"{name} {'did not end' if run.accident is Ending.NO_END else 'crashed'}"
         self._untold.append(_fact(run, ONCE, what))
         return f"{what}, not again with the same options"
+
+    def notices(self, name: str) -> list[str]:
+        """A sentence about each habit that users have to know, without a full stop."""
+        notices = []
+        if self._slowest >= _SLOW:
+            notices.append(f"{name} is slow: a run took up to {self._slowest:.0f} s")
+        if self._printed >= _MUCH:
+            size = f"{self._printed / _MUCH:.0f} MB"
+            notices.append(f"{name} prints up to {size} a run; the last 16 KB of it are kept")
+        if self._left_behind:
+            left = count(self._left_behind, "process", "processes")
+            runs = count(self._leaving, "run")
+            notices.append(f"{name} leaves processes behind: {left} after {runs}; they were ended")
+        return notices
 
     def take(self) -> list[Fact]:
         """The accidents since the last call."""

@@ -44,7 +44,7 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
     try:
         directory.mkdir(parents=True)
         write_output(directory / "report.json", as_json(report))
-        lines = [f"evidence: {directory} (kept with that of the last {RUNS} red runs)"]
+        lines = [f"evidence: {directory}"]
         _copy_sandboxes(report, directory)
         for each in histories:
             shutil.copy(each, directory)

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_ascendcache.audit import RemovalPlan
 from pytest_ascendcache.combinations import seed
+from pytest_ascendcache.plugin.accounting import Accounting
 from pytest_ascendcache.plugin.audits import PlanWriter
 from pytest_ascendcache.plugin.collector import Collector
 from pytest_ascendcache.plugin.elementary import Elementary
@@ -40,6 +41,7 @@ def register_plugins(config: pytest.Config) -> None:
         writer = PlanWriter(config, settings.audit.fix, plans)
         config.pluginmanager.register(writer, "ascendcache-plan")
     config.pluginmanager.register(Elementary(config), "ascendcache-elementary")
+    config.pluginmanager.register(Accounting(config), "ascendcache-accounting")
     join_selecting(config)
     if settings.resume is not None:
         join_resuming(config, collector.adopt)

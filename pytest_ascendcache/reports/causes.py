@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_ascendcache.contract import foundations
+from pytest_ascendcache.contract import foundations, load_rules
 from pytest_ascendcache.contract.facts import (
     Aged,
     Aspect,
@@ -29,7 +29,7 @@ from pytest_ascendcache.contract.facts import (
     Words,
 )
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.contract.subjects import ONCE, RUNS_END
+from pytest_ascendcache.contract.subjects import ONCE, RUNS_END, STOPPED
 from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
@@ -403,11 +403,15 @@ def _without_dependent(
 def _accident(cause: Cause, starts: int) -> Cause:
     """The cause; if it is an accident of the toolchain, with how often that happened in so many
     runs."""
-    facts = [fact for each in cause.checks for fact in facts_of(each) if fact.subject == ONCE]
-    if cause.rule != RUNS_END or not facts:
-        return cause if cause.rule != RUNS_END else replace(cause, fact=None)
-    what = f"{facts[0].detail} in {len(facts)} of {starts} runs, not again with the same options"
-    return replace(cause, reason=what, also=(), fact=None)
+    if cause.rule != RUNS_END:
+        return cause
+    facts = [fact for each in cause.checks for fact in facts_of(each)]
+    ends = [fact.detail for fact in facts if fact.subject == STOPPED]
+    once = [fact.detail for fact in facts if fact.subject == ONCE]
+    if once:
+        times = f"{len(once)} of {starts} runs"
+        ends.append(f"{once[0]} in {times}, not again with the same options")
+    return replace(cause, reason=ends[0], also=tuple(ends[1:]), fact=None)
 
 
 def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
@@ -504,7 +508,7 @@ def _merged(groups: list[_Group], rules: _Rules) -> list[_Group]:
 def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     """Whether two groups are one cause: the verdict is the same, and
 
-    * one rule explains both, or a rule and one that rests on it;
+    * one rule explains both, or a rule and one that it explains;
     * or the same harm was done with the same kinds of options;
     * or the same option with the same value did the same harm;
     * or the same was observed, and did the same harm, which is worse than a stale kernel;
@@ -518,8 +522,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     same = one.harm is not None and one.harm == other.harm
     if first == second:
         return same or not any(severe)
-    rests = second in foundations(first) or first in foundations(second)
-    if rests and severe[0] == severe[1] and any(map(_is_base, (*one.checks, *other.checks))):
+    if (_explains(first, second) or _explains(second, first)) and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
@@ -528,6 +531,15 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     if same and severe[0] and one.effects & other.effects:
         return True
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
+
+
+def _explains(rule: str, other: str) -> bool:
+    """Whether every breach of a rule explains one of the other, maybe through further rules."""
+    rules = load_rules()
+    while other in rules and (other := rules[other].explained_by):
+        if other == rule:
+            return True
+    return False
 
 
 def _cause(group: _Group, rules: _Rules) -> Cause:

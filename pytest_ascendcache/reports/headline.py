@@ -23,8 +23,6 @@ def headline(fact: Fact, language: Language) -> str:
     if key not in texts():
         return ""
     subject = fact.subject
-    if "{subject}" in texts()[key][language.value]:
-        return text(key, language, subject=subject) if subject is not None else ""
     said = text(key, language)
     if subject is None:
         place = fact.about if fact.aspect is Aspect.FILES else ""
@@ -32,6 +30,8 @@ def headline(fact: Fact, language: Language) -> str:
     if subject.name == MODE and not subject.value:
         special = "fact_without_served" if what == "served" else "fact_without"
         return text(special, language, name=subject.name, what=said)
+    if f"fact_of_{what}" in texts():
+        return text(f"fact_of_{what}", language, subject=subject)
     own = subject.value if subject.name == MODE else subject.name.lstrip("-")
     family = subject.kind.value if fact.aspect is Aspect.AGING else ""
     for special in (f"fact_{own}_{what}", f"fact_{family}_{what}"):

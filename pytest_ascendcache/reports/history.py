@@ -116,7 +116,7 @@ class History:
         }
 
 
-_ENTRIES = 6
+_ENTRIES = 4
 """Entries that the picture of a history shows."""
 
 

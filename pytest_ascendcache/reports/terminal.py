@@ -14,6 +14,7 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
+from pytest_ascendcache.reports.accounted import accounted
 from pytest_ascendcache.reports.answer import (
     answer,
     counted,
@@ -106,13 +107,13 @@ class TerminalReport:
         _accuracy(self)
         for line in self.report.get("matrix", ()):
             self.paragraph(translated(line, self.language))
-        _inapplicable(self)
+        if not self.is_short:
+            _inapplicable(self)
         starts = sum(each["starts"] for each in evidence)
         operators = sum(each["compiles"] for each in evidence)
-        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
-        if later := sum(each.get("harm_starts", 0) for each in evidence):
-            seconds = sum(each.get("harm_seconds", 0.0) for each in evidence)
-            self.paragraph(self.say("t_harm_starts", starts=later, seconds=f"{seconds:.0f}"))
+        later = sum(each.get("harm_starts", 0) for each in evidence)
+        key = "t_starts_with_harm" if later else "t_starts"
+        self.paragraph(self.say(key, starts=starts, operators=operators, later=later))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
@@ -146,6 +147,8 @@ class TerminalReport:
                     checks=counted("checks", checks, self.language),
                 )
             )
+        for line in accounted(self.report, self.language):
+            self.paragraph(line)
         releases = [translated(each, self.language) for each in self.report.get("answers", ())]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
@@ -154,13 +157,20 @@ class TerminalReport:
         """Write the editions that the run judged by, and notices about them."""
         if editions := judged_by(self.report, self.language):
             self.paragraph(editions)
-        for notice in self.report.get("edition_notices", ()):
+        for notice in (*self.report.get("edition_notices", ()), *self.report.get("notices", ())):
             self.paragraph(translated(notice, self.language), yellow=True)
 
     def write_incomplete(self) -> None:
         """Write how many checks did not run because the run was cut short."""
         if missing := self.report.get("checks_without_verdict"):
             self.paragraph(self.say("t_incomplete", count=missing), red=True)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the report leaves to other reports what is not broken: it has many rules, some
+        are broken, and pytest is not asked to be verbose."""
+        many = len(self.rules) >= _ROWS and self.reporter.verbosity <= 0
+        return many and bool(self.causes)
 
     @property
     def width(self) -> int:
@@ -211,6 +221,8 @@ class TerminalReport:
     def _rules(self) -> None:
         """Write a line for each rule. Of many rules only how many passed of each family is written:
         what is broken follows with its cause."""
+        if self.is_short:
+            return
         if len(self.rules) >= _ROWS and self.reporter.verbosity <= 0:
             passed = Counter(
                 rule["id"].partition("/")[0]
@@ -362,8 +374,7 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     terminal.labelled("t_what", cause.sentence(language))
     statement, document = promise(rule, language)
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
-    place = f"{terminal.say('l_' + rule['level'])}{semicolon}{document}"
-    terminal.labelled("t_promise", f"{statement} ({place})")
+    terminal.labelled("t_promise", f"{statement} ({document})")
     broken = terminal.say("t_between").join(
         f"{name}{colon}{counted('checks', count, language)}"
         for name, count in [*cause.rules.items()][:_RULES]
@@ -371,9 +382,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     more = f" +{len(cause.rules) - _RULES}" if len(cause.rules) > _RULES else ""
     harm = "".join(f"{each}{semicolon}" for each in (harm_of(cause, language),) if each)
     verdict = terminal.verdict(cause.verdict)
-    terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}")
-    if cause.not_judged:
-        terminal.labelled("", _waiting(terminal, cause))
+    waiting = f"{semicolon}{_waiting(terminal, cause)}" if cause.not_judged else ""
+    terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}{waiting}")
     if cause.history is not None:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:

@@ -128,7 +128,7 @@ class CommandToolchain(BaseToolchain, ABC):
             self._longest = max(self._longest, seconds)
             each_took = seconds / max(1, _operators(requests))
             self._longest_of_one = max(self._longest_of_one, each_took)
-            return results
+            return [replace(each, seconds=seconds) for each in results]
         waited = min(self._deadline, round(seconds))
         return [
             each if each.returncode is not None else replace(each, deadline=waited)
@@ -176,6 +176,8 @@ class CommandToolchain(BaseToolchain, ABC):
             returncode=ended.returncode,
             deadline=self._deadline,
             output=ended.output,
+            left_behind=ended.left_behind,
+            printed=ended.printed,
             delivered=tuple(path if path.is_file() else None for path in paths),
         )
         if result.succeeded or not self.keeps_logs:
