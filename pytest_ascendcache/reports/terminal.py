@@ -52,8 +52,9 @@ line, what was judged, and the prompt."""
 _LINES = 24
 """Lines of a terminal; a log shows twice as many of causes."""
 _NARROWEST, _WIDEST = 60, 110
-_EVIDENCE = 3
-"""How many findings, ranks and lines of output a block shows; the other reports have all."""
+_EVIDENCE, _FINDINGS = 3, 10
+"""How many ranks and lines of output, and how many findings of an audit, a block shows; the other
+reports have all."""
 _RULES = 3
 """How many rules a block names."""
 _NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
@@ -384,7 +385,7 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     verdict = terminal.verdict(cause.verdict)
     waiting = f"{semicolon}{_waiting(terminal, cause)}" if cause.not_judged else ""
     terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}{waiting}")
-    if cause.history is not None:
+    if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:
         _evidence(terminal, check, cause.reason)
@@ -401,9 +402,11 @@ def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
     last lines of the output."""
     evidence = check["evidence"]
     findings = check["message"].splitlines()[1:] if evidence["findings"] else []
-    for finding in map(shortened, findings[:_EVIDENCE]):
+    for finding in map(shortened, findings[:_FINDINGS]):
         if finding.strip() not in reason:  # the reason names the first one
             terminal.labelled("", translated(finding, terminal.language))
+    if len(findings) > _FINDINGS:
+        terminal.labelled("", f"+{len(findings) - _FINDINGS}")
     for note in evidence["ranks"][:_EVIDENCE]:
         label = terminal.say("t_rank", number=note["rank"])
         ending = translated(note["ending"], terminal.language)
