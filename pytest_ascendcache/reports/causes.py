@@ -35,7 +35,7 @@ from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
 from pytest_ascendcache.reports.history import History, history, wrong_place
 from pytest_ascendcache.reports.localise import explanations
-from pytest_ascendcache.reports.reasons import bare, reason, shortened
+from pytest_ascendcache.reports.reasons import reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding, request_of
 
@@ -107,7 +107,7 @@ class Cause:
         if said := self.headline(language):
             return said
         subject = self.fact.subject if self.fact is not None else None
-        reason = translated(bare(self.reason), language)
+        reason = translated(self.reason, language)
         return text("fact_of", language, subject=subject, what=reason) if subject else reason
 
     def next(self, language: Language) -> str:

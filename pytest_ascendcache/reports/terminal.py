@@ -207,6 +207,11 @@ class TerminalReport:
             self._line(label, line)
             label = ""
 
+    def whole(self, key: str, text: str) -> None:
+        """Write a text behind a label; in logs on one line, so that tools find it."""
+        for number, line in enumerate(self.lines(text, _LABEL)):
+            self._line("" if number else self.say(key), line)
+
     def table(self, key: str, rows: Sequence[str]) -> None:
         """Write rows behind a label."""
         for number, row in enumerate(rows):
@@ -247,13 +252,19 @@ class TerminalReport:
                 self.paragraph(line, indent=4)
 
     def _totals(self, part: str) -> None:
-        """Write how many have each verdict that occurs."""
+        """Write the counts of all six verdicts; without zeros if the line would not fit."""
         counts: Mapping[str, int] = self.report["totals"][part]
         what = counted(part, sum(counts.values()), self.language)
 
-        words = [f"{each} {self.verdict(verdict)}" for verdict, each in counts.items() if each]
-        separator = self.say("t_between")
-        self.paragraph(self.say("t_totals", what=what, counts=separator.join(words)))
+        def line_of(counts: Mapping[str, int]) -> str:
+            words = [f"{each} {self.verdict(verdict)}" for verdict, each in counts.items()]
+            separator = self.say("t_between")
+            return self.say("t_totals", what=what, counts=separator.join(words))
+
+        line = line_of(counts)
+        if (self.reporter.isatty or self.is_short) and columns(line) > self.width:
+            line = line_of({verdict: each for verdict, each in counts.items() if each})
+        self.paragraph(line)
 
 
 _Row = tuple[str, str, str, str, list[str]]
@@ -372,7 +383,10 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     language, check = terminal.language, cause.checks[0]
     rule = promising(cause, terminal.report)
     terminal.section("section_cause", sep="-", number=number, rule=rule["id"])
-    terminal.labelled("t_what", cause.sentence(language))
+    if said := cause.headline(language):
+        terminal.labelled("t_what", said)
+    else:
+        terminal.whole("t_why", cause.sentence(language))
     statement, document = promise(rule, language)
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
     terminal.labelled("t_promise", f"{statement} ({document})")
@@ -388,6 +402,9 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:
+        if cause.seen:
+            seen = f"{harm_of(cause, language)}{colon}{translated(cause.seen, language)}"
+            terminal.whole("t_harm", seen)
         _evidence(terminal, check, cause.reason)
     terminal.labelled("t_next", cause.next(language))
     if script := check["evidence"].get("script"):
