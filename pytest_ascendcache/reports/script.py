@@ -32,7 +32,8 @@ _HEAD = """\
 #!/bin/sh
 # {what}
 # Usage: sh FILE [ATC]. Needs nothing but atc. Exit status 1: the bug is there.
-atc=${{1:-atc}}; cd "$(mktemp -d)" && export HOME="$PWD" || exit 2
+atc=$(realpath -s "$(command -v "${{1:-atc}}")") && cd "$(mktemp -d)" && \
+export HOME="$PWD" || exit 2
 """
 _RUN = """\
 run() {{ rm -rf out; mkdir out; "$atc" {fixed} "$@" > log 2>&1; }}
@@ -42,9 +43,8 @@ for o in $(find cache -name '*.o'); do s=$(sha256sum < "$o" | cut -c1-64); print
   sed -i "s/$s/$(sha256sum < "$o" | cut -c1-64)/" "${o%.o}.json"; done
 """
 _LOOK = """\
-seen=compiled; grep -rqs MARKED out && seen=reused
-entry={none}; [ -n "$(find cache -name '*.o' 2> /dev/null)" ] && entry={some}
-grep -rqs MARKED cache && entry=kept
+seen=compiled; grep -rqs MARKED out && seen=reused; entry={none}
+[ -n "$(find cache -name '*.o' 2> log)" ] && entry={some}; grep -rqs MARKED cache && entry=kept
 echo "seen: $seen, entry $entry; expected: {expected}"
 case $seen/$entry in {patterns}) ;; *) exit 1 ;; esac
 """
@@ -121,7 +121,7 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
     parts = [_HEAD.format(what=headline(fact, Language.ENGLISH) or fact.code)]
     names, lines = _written(wrong, "" if fact.aspect is Aspect.ENTRY else entry)
     parts += lines
-    source = next(each for each in _INPUT if each in wrong.options)
+    source = "--singleop" if "--singleop" in wrong.options else "--model"
     directory = (
         "" if _is_by_variable(wrong, steps[place]["command"]) else " --op_compiler_cache_dir=cache"
     )
