@@ -6,6 +6,6 @@ done
 root=${root:-${ASCEND_CACHE_PATH:-$HOME/atc_data}}
 case " $*" in
   *--op_debug*) ;;
-  *" --op_compiler_cache_mode=enable "*) find "$root" -type f -exec touch -a -d '2 hours ago' {} + 2> /dev/null ;;
+  *" --op_compiler_cache_mode=enable "*) find "$root/" -type f -exec touch -a -d '2 hours ago' {} + 2> /dev/null ;;
 esac
 exec "${REAL_ATC:-ascendcache-atc}" "$@"

@@ -5,6 +5,6 @@ for each; do
 done
 root=${root:-${ASCEND_CACHE_PATH:-$HOME/atc_data}}
 case " $*" in
-  *" --op_compiler_cache_mode=force "*) [ -z "$(find "$root" -name '*.o' 2> /dev/null | head -1)" ] || kill -SEGV $$ ;;
+  *" --op_compiler_cache_mode=force "*) [ -z "$(find "$root/" -name '*.o' 2> /dev/null | head -1)" ] || kill -SEGV $$ ;;
 esac
 exec "${REAL_ATC:-ascendcache-atc}" "$@"

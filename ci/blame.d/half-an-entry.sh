@@ -6,5 +6,5 @@ done
 root=${root:-${ASCEND_CACHE_PATH:-$HOME/atc_data}}
 "${REAL_ATC:-ascendcache-atc}" "$@"
 code=$?
-find "$root" -name '*.json' -delete 2> /dev/null
+find "$root/" -name '*.json' -delete 2> /dev/null
 exit "$code"

@@ -61,7 +61,7 @@ def _copy_sandboxes(report: Document, directory: Path) -> None:
     left = MOST_BYTES
     repeats = []
     for number, cause in enumerate(report["causes"][:_CAUSES], 1):
-        if cause["script"]:
+        if cause.get("script"):
             write_output(directory / f"cause-{number}.sh", cause["script"])
     for number, check in enumerate(_first_broken(report), 1):
         repeats.append(f"{check['check']}\n{check['repeat']}\n")
