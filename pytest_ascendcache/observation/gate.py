@@ -181,7 +181,7 @@ class Gate(_Forwarded):
 
     @property
     def health(self) -> Health:
-        """How runs of the toolchain end, whoever starts them."""
+        """How runs of the toolchain end, by all gates together."""
         return health_of(self._toolchain)
 
     @property

@@ -391,7 +391,7 @@ def _without_dependent(
     for check in checks:
         rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
         needed = check["evidence"].get("needs")
-        if bases and (needed in bases or _of_control(check)):
+        if bases and not _is_base(check) and (needed in bases or _of_control(check)):
             waiting[needed or bases[0]] += 1
         elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
             under.setdefault(next(each for each in bases if each in rests_on), []).append(check)

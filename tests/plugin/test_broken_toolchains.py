@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance.costs import is_elementary, runs_of
+
 REFERENCE = f"{sys.executable} -m pytest_ascendcache.reference.atc"
 FORCE = "cache-mode/force-purges-soc"
 
@@ -29,6 +31,20 @@ def _judged(suite: pytest.Pytester, script: str, *arguments: str) -> dict[str, A
     )
     report: dict[str, Any] = json.loads((suite.path / "report.json").read_text())
     return report
+
+
+def test_elementary_checks_come_first_and_are_cheap(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess(
+        "--ascend-toolchain=reference", "--ascend-cache", "--ascend-smoke", "--collect-only", "-q"
+    )
+    checks = [each.rpartition("conformance/")[2] for each in result.outlines if "::" in each]
+    first = [each for each in checks if is_elementary(each)]
+    assert checks[: len(first)] == first
+    functions = {each.partition("[")[0] for each in first}
+    assert len(functions) == 17
+    for document in ("cache_mode", "impl_mode", "incremental", "static_kernel"):
+        costs = [runs_of(each) for each in first if each.startswith(f"{document}/")]
+        assert 2 <= sum(costs) < 13, document
 
 
 def _runs(suite: pytest.Pytester) -> int:

@@ -42,7 +42,6 @@ def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> Non
     assert not cache.root.exists(), "a directory was made"
 
 
-@elementary()
 @rule("cache-mode/default-is-disable")
 def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
