@@ -49,6 +49,7 @@ _MOST = 0.7
 """The share of a rule's broken checks from which a cause counts as that of the rule."""
 
 
+_LIMITS = {"ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"}
 _PROMISES = {
     "--op_compiler_cache_mode": "cache-mode/default-is-disable",
     "--op_compiler_cache_mode=disable": "cache-mode/disable-is-inert",
@@ -147,7 +148,12 @@ class Cause:
     def names_the_same(self, other: Cause) -> bool:
         """Whether both are about the same option, variable, file or event."""
         subject, mine = (each.fact.subject if each.fact else None for each in (other, self))
-        if subject is None or mine is None or subject.name != mine.name:
+        if subject is None or mine is None:
+            return False
+        if {subject.name, mine.name} == _LIMITS and self.fact and other.fact:
+            # Which entries age follows from both variables.
+            return self.fact.aspect is other.fact.aspect is Aspect.AGING
+        if subject.name != mine.name:
             return False
         return subject.name != MODE or subject.value == mine.value
 
