@@ -5,7 +5,7 @@ for each; do
 done
 root=${root:-${ASCEND_CACHE_PATH:-$HOME/atc_data}}
 ini=$(find "$root/" -name op_cache.ini 2> /dev/null | head -1)
-case " $*" in *--op_debug*) ini= ;; *" --op_compiler_cache_mode=enable "*) ;; *) ini= ;; esac
+case " $* " in *--op_debug*) ini= ;; *" --op_compiler_cache_mode=enable "*) ;; *) ini= ;; esac
 away=$(mktemp)
 [ -z "$ini" ] || { cp -p "$ini" "$away" && : > "$ini" && touch -r "$away" "$ini"; }
 "${REAL_ATC:-ascendcache-atc}" "$@"

@@ -98,7 +98,11 @@ class Cause:
             return ""
         subject, event = self.fact.subject, f"event_{self.rule}"
         if event not in texts() or not (subject is None or subject.name == MODE):
-            return headline(self.fact, language)
+            said, smallest = headline(self.fact, language), combination(self.checks[0])
+            levels = " ".join(f"{name}={level}" for name, level in smallest.items())
+            return (
+                text("fact_with", language, what=said, levels=levels) if levels and said else said
+            )
         what = headline(replace(self.fact, subject=None), language)
         on = text(event, language)
         return text("fact_on", language, event=on, what=what) if what else ""

@@ -281,7 +281,8 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
         [
             "matrix pairwise: * cells*",
             "  pairs covered * feasible, * infeasible",
-            "what * idle entries over the limit *",
+            "what * idle entries over the limit*",
+            "*debug_list=others*",
             "broken *combinations/outcome*",
             "repeat *--ascend-defect=nothing-ages-* *::test_outcome?*debug_list:others*",
         ],
