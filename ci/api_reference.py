@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest_ascendcache
 from pytest_ascendcache import toolchains
+from pytest_ascendcache.contract import options
 from pytest_ascendcache.observation import request_options
 from pytest_ascendcache.plugin import fixtures, hookspecs
 
@@ -32,7 +33,7 @@ _OF_TOOLCHAINS = (
     "CompileRequest",
     "CompileResult",
 )
-_KEYWORDS = (request_options.EntryOptions, request_options.RequestOptions)
+_KEYWORDS = (options.EntryOptions, request_options.RequestOptions)
 
 
 def api_reference() -> str:
@@ -123,7 +124,8 @@ def _named(annotation: Any) -> str:
     """An annotation as it is written, with texts in the place of their aliases."""
     text = str(getattr(annotation, "__forward_arg__", annotation))
     for alias in ("ModeName", "SelectModeName", "PhaseName"):
-        texts = " | ".join(map(repr, getattr(request_options, alias).__args__))
+        module = request_options if alias == "PhaseName" else options
+        texts = " | ".join(map(repr, getattr(module, alias).__args__))
         text = re.sub(rf"\b{alias}\b", texts, text)
     return text
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pytest_ascendcache.words import instead
 from pytest_ascendcache.words.wrong_use import WrongUse, wrong
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class CacheMode(str, Enum):
@@ -130,6 +134,33 @@ class DebugConfig:
         )
 
 
+ModeName = Literal["enable", "force", "disable"]
+SelectModeName = Literal[
+    "high_precision",
+    "high_performance",
+    "high_precision_for_all",
+    "high_performance_for_all",
+]
+
+
+class EntryOptions(TypedDict, total=False):
+    """Options of a compile that decide which entry an operator uses, and debug switches. They are
+    fields of ``CompileOptions``; ``None`` does not pass the option."""
+
+    debug_level: int | None
+    debug_config: DebugConfig | None
+    soc: str
+    select_implmode: SelectMode | SelectModeName | None
+    implmode_types: tuple[str, ...] | list[str] | None
+    precision_file: PrecisionFile | None
+
+
+class OptionChanges(EntryOptions, total=False):
+    """Any fields of ``CompileOptions``."""
+
+    cache_mode: CacheMode | ModeName | None
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """The options of one compile."""
@@ -143,7 +174,9 @@ class CompileOptions:
     precision_file: PrecisionFile | None = None
 
     def __post_init__(self) -> None:
-        # Texts are what the documents write.
+        # Texts are what the documents write, and lists what a test writes.
+        if isinstance(self.implmode_types, list):
+            object.__setattr__(self, "implmode_types", tuple(self.implmode_types))
         for name, kind in (("cache_mode", CacheMode), ("select_implmode", SelectMode)):
             value = getattr(self, name)
             if isinstance(value, str) and not isinstance(value, kind):
@@ -152,9 +185,9 @@ class CompileOptions:
                     raise WrongUse(f"{name} is {value!r}; {instead(value, known)}")
                 object.__setattr__(self, name, kind(value))
 
-    def but(self, **changes: object) -> CompileOptions:
+    def but(self, **changes: Unpack[OptionChanges]) -> CompileOptions:
         """The same options with some changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]  # field types are checked at use
+        return replace(self, **changes)  # type: ignore[arg-type]  # texts become their enums
 
     @property
     def entry_choice(self) -> CompileOptions:

@@ -195,9 +195,7 @@ class CacheUnderTest(WatchedCompiles):
         undisturbed."""
         return self._recovery.interruption(operators, checked("interruption", options))
 
-    def recovery(
-        self, *operators: OperatorSpec, environment: Any = None, **options: Any
-    ) -> Fact | None:
+    def recovery(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> Fact | None:
         """What is wrong with the next two runs under enable; None if the cache has recovered.
 
         The first run must deliver the kernels of fresh compiles, byte by byte. The second must
@@ -205,4 +203,4 @@ class CacheUnderTest(WatchedCompiles):
         successful second run. The steps of successful runs are dropped from the evidence: there are
         hundreds.
         """
-        return self._recovery.problem(operators, {"environment": environment, **options})
+        return self._recovery.problem(operators, checked("recovery", options))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.caches import CacheLayout, Canary, Entry, Snapshot, read_entries
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
+from pytest_ascendcache.contract.options import ModeName
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl, Step
 from pytest_ascendcache.observation.gate import Gated
@@ -20,7 +21,6 @@ from pytest_ascendcache.observation.markers import Markers, forget_reads
 from pytest_ascendcache.observation.request_options import (
     REQUESTED,
     CompileKeywords,
-    ModeName,
     RequestOptions,
     checked,
     checked_operators,

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pytest_ascendcache.contract import CacheMode, DebugConfig, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.options import EntryOptions, ModeName
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
@@ -20,26 +21,7 @@ from pytest_ascendcache.toolchains import CompileRequest
 from pytest_ascendcache.words import instead
 from pytest_ascendcache.words.wrong_use import WrongUse, checked_path, wrong
 
-ModeName = Literal["enable", "force", "disable"]
-SelectModeName = Literal[
-    "high_precision",
-    "high_performance",
-    "high_precision_for_all",
-    "high_performance_for_all",
-]
 PhaseName = Literal["training", "inference"]
-
-
-class EntryOptions(TypedDict, total=False):
-    """Options of a compile that decide which entry an operator uses, and debug switches. They are
-    fields of ``CompileOptions``; ``None`` does not pass the option."""
-
-    debug_level: int | None
-    debug_config: DebugConfig | None
-    soc: str
-    select_implmode: SelectMode | SelectModeName | None
-    implmode_types: tuple[str, ...] | list[str] | None
-    precision_file: PrecisionFile | None
 
 
 class RequestOptions(EntryOptions, total=False):

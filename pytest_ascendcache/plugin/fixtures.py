@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_ascendcache.plugin.stash import EVIDENCE, FAILED, ascend_session_of
+from pytest_ascendcache.plugin.users_language import write_now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +104,9 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 
 
 @pytest.fixture
-def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
+def ascend_stress(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_cache: CacheUnderTest
+) -> Campaign:
     """The stress run that the ``--ascend-stress`` options describe, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
@@ -122,6 +126,7 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
         ranks=ascend_session.settings.ranks or DEFAULT_RANKS,
         operators=stress.operators,
         replay=stress.replay,
+        announce=partial(write_now, request.config),
     )
 
 

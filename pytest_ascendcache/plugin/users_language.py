@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import pytest
 
@@ -19,6 +20,17 @@ def language_of(config: pytest.Config) -> Language:
 def say(config: pytest.Config, sentence: str) -> str:
     """A sentence of the catalogue in the user's language."""
     return translated(sentence, language_of(config))
+
+
+def write_now(config: pytest.Config, sentence: str) -> None:
+    """Show a sentence while a test runs, past pytest's capturing; an xdist worker has no screen."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        with capturing.global_and_fixture_disabled() if capturing else nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(say(config, sentence))
+            reporter.flush()
 
 
 def translator_before_parsing(arguments: Sequence[str]) -> Callable[[str], str]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from pytest_ascendcache.stress.schedule import Schedule, population
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
-_SHRINKING = (20.0, 60.0)
-"""Limits, in seconds, of the time for shrinking a failing run; within them, as long as it ran."""
+_SHRINKING = (5.0, 60.0)
+"""Limits, in seconds, of the time for shortening a failing history; within them, half of what was
+asked for the run, or as long as it ran."""
 _REPLAYS = 3
 """A replay counts as sound after this many executions without a violation: ranks race."""
 _SHOWN = 5
@@ -94,13 +95,17 @@ def shortest_path(history: Path) -> Path:
     return history.with_suffix(f".shortest{history.suffix}")
 
 
+def _announce_nothing(line: str) -> None: ...
+
+
 @dataclass(frozen=True)
 class Campaign:
     """A run below an empty ``directory`` that writes the file ``history``.
 
-    It ends after ``seconds`` or ``steps``, or with the first round that breaks a promise. It runs
-    the schedule of ``seed``, or again the rounds of the history ``replay``. With ``nodes``, ranks
-    are spread over them and share their directory.
+    It ends after ``seconds``, preparations included, or ``steps``, or with the first round that
+    breaks a promise. It runs the schedule of ``seed``, or again the rounds of the history
+    ``replay``. With ``nodes``, ranks are spread over them and share their directory. ``announce``
+    shows a line while it runs.
     """
 
     toolchain: Toolchain
@@ -113,6 +118,7 @@ class Campaign:
     operators: int = 8
     replay: Path | None = None
     nodes: Nodes | None = None
+    announce: Callable[[str], None] = _announce_nothing
 
     def run(self) -> Result:
         """Run it, and check the history file.
@@ -122,6 +128,7 @@ class Campaign:
         """
         if self.replay is not None:
             return self._run_again(read_history(self.replay))
+        deadline = time.monotonic() + (math.inf if self.seconds is None else self.seconds)
         ground = self._ground(self.ranks, self.operators, self.seed)
         schedule = Schedule(
             self.seed,
@@ -136,7 +143,7 @@ class Campaign:
         )
         started = time.monotonic()
         executor = Executor(ground, self.directory / "whole", self.nodes)
-        self._carry_out(executor, self._bounded(schedule.rounds()), self.history)
+        self._carry_out(executor, self._bounded(schedule.rounds(), deadline), self.history)
         return self._result(executor, time.monotonic() - started)
 
     def _run_again(self, recorded: History) -> Result:
@@ -164,8 +171,7 @@ class Campaign:
             )
         return ground
 
-    def _bounded(self, rounds: Iterator[Round]) -> Iterator[Round]:
-        deadline = time.monotonic() + (math.inf if self.seconds is None else self.seconds)
+    def _bounded(self, rounds: Iterator[Round], deadline: float) -> Iterator[Round]:
         left = math.inf if self.steps is None else self.steps
         for one in rounds:
             yield one
@@ -198,19 +204,26 @@ class Campaign:
     def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()
         candidate = self.directory / "candidate.jsonl"
+        least, most = _SHRINKING
+        limit = min(most, max(least, seconds if self.seconds is None else self.seconds / 2))
+        self.announce(
+            f"stress fails after {history.steps} steps; shortening its history for at most "
+            f"{limit:.0f} s"
+        )
+        deadline = time.monotonic() + limit
 
         def attempt(rounds: Sequence[Round]) -> History | None:
             name = f"shorter{next(numbers)}"
             try:
                 executor = Executor(ground, self.directory / name, self.nodes)
-                return self._carry_out(executor, rounds, candidate)
+                in_time = itertools.takewhile(lambda _: time.monotonic() < deadline, rounds)
+                return self._carry_out(executor, in_time, candidate)
             except (Undecided, ToolchainError):
                 return None  # undecided; the longer history still fails
             finally:
                 shutil.rmtree(self.directory / name, ignore_errors=True)
 
-        least, most = _SHRINKING
-        shrunk = shrink(history, attempt, min(most, max(least, seconds)))
+        shrunk = shrink(history, attempt, limit)
         with HistoryWriter(shortest_path(self.history), ground.header) as writer:
             for line in shrunk.history.lines():
                 writer.write(line)

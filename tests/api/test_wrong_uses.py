@@ -31,7 +31,10 @@ USES = {
     for name, use in vars(wrong_uses).items()
     if isinstance(use, FunctionType) and use.__module__ == wrong_uses.__name__
 }
-OF_PYTHON = {"an_option_of_options_that_does_not_exist"}
+OF_PYTHON = {
+    "an_option_of_options_that_does_not_exist",
+    "a_change_of_options_that_does_not_exist",
+}
 """Refused by Python itself, in as many words."""
 
 MORE = {

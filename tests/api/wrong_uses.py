@@ -42,6 +42,18 @@ def an_option_of_entry_that_does_not_exist(cache: CacheUnderTest) -> None:
     cache.entry(ADD, chip="Ascend910B1")
 
 
+def an_option_of_recovery_that_does_not_exist(cache: CacheUnderTest) -> None:
+    cache.recovery(ADD, debug_list=("Add",))
+
+
+def a_change_of_options_that_does_not_exist() -> None:
+    CompileOptions().but(debug_list=("Add",))
+
+
+def a_change_of_options_to_an_unknown_mode() -> None:
+    CompileOptions().but(cache_mode="enabled")
+
+
 def a_mode_that_does_not_exist(cache: CacheUnderTest) -> None:
     cache.compile(ADD, mode="enabled")
 

@@ -150,6 +150,16 @@ TABLE = {
     "xdist and allure": Beside(
         "-p xdist -p xdist.looponfail -n 2 -p allure_pytest.plugin --alluredir=allure", (_allure,)
     ),
+    **{
+        f"--dist={dist}": Beside(
+            f"-p xdist -p xdist.looponfail -n 2 --dist={dist} -k test_passes-or-fails",
+            runs=frozenset({"test_passes", "test_fails"}),
+        )
+        for dist in ("loadfile", "loadgroup", "worksteal")
+    },
+    "maxfail": Beside(
+        "--maxfail=1 -k test_passes-or-fails", runs=frozenset({"test_passes", "test_fails"})
+    ),
     "-k": Beside("-k fails", runs=frozenset({"test_fails", "test_gang_fails"})),
     "-x": Beside("-x -k test_passes-or-fails", runs=frozenset({"test_passes", "test_fails"})),
     "stepwise": Beside("--stepwise", runs=frozenset({"test_passes", "test_fails"}), ends=2),
@@ -204,6 +214,14 @@ def test_what_is_deselected_needs_no_workers(tmp_path: Path) -> None:
     options = "-p xdist -p xdist.looponfail -n 2"
     assert run(tmp_path, options).returncode == pytest.ExitCode.USAGE_ERROR
     assert run(tmp_path, f"{options} -k test_passes").returncode == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("dist", ["loadfile", "worksteal"])
+def test_a_gang_under_another_distribution_is_refused_whole(dist: str, tmp_path: Path) -> None:
+    (tmp_path / "test_checks.py").write_text(CHECKS)
+    ended = run(tmp_path, f"-p xdist -p xdist.looponfail -n 2 --dist={dist}")
+    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"--dist={dist} cannot run the ranks of" in ended.stdout + ended.stderr
 
 
 def test_what_failed_last_runs_again(tmp_path: Path) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance import fixtures
-from pytest_ascendcache.conformance.cache_mode import test_cache_mode
+import pytest_ascendcache
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import editions, pages
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.qualification.defects import entries
 from tests.project.conftest import CiModule
 from tests.project.lean import build_wheel, unpacked
 
@@ -63,25 +59,34 @@ def test_the_page_on_upgrading_has_every_step_and_every_page(
     )
 
 
-def test_a_reader_can_paste_the_new_rule_where_the_page_says() -> None:
+@pytest.mark.parametrize(
+    ("options", "status"), [((), 0), (("--ascend-defect=a-store-drops-others",), 1)]
+)
+def test_the_new_rule_judges_as_its_page_promises(
+    options: Sequence[str], status: int, tmp_path: Path
+) -> None:
     page = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")
-    check, defect = map(ast.parse, re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    (function,) = check.body
-    assert isinstance(function, ast.FunctionDef)
-    assert [each.arg for each in function.args.args if not hasattr(fixtures, each.arg)] == []
-    assert _unknown_names(check, vars(test_cache_mode)) == set()
-    assert _unknown_names(defect, vars(entries)) == set()
-
-
-def _unknown_names(code: ast.Module, known: Mapping[str, object]) -> set[str]:
-    """Return the names that the code uses but that it neither defines nor finds in ``known``."""
-    nodes = list(ast.walk(code))
-    used = {each.id for each in nodes if isinstance(each, ast.Name)}
-    stored = {
-        each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
-    stored |= {each.arg for each in nodes if isinstance(each, ast.arg)}
-    return used - stored - known.keys() - vars(builtins).keys()
+    package = tmp_path / "pytest_ascendcache"
+    shutil.copytree(Path(pytest_ascendcache.__file__).parent, package)
+    rule, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    check, defect = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for place, text in (
+        ("contract/rules/000-atc-op-compiler-cache-mode.toml", rule),
+        ("conformance/cache_mode/test_cache_mode.py", check),
+        ("qualification/defects/entries.py", defect),
+    ):
+        with (package / place).open("a", encoding="utf-8") as file:
+            file.write(f"\n{text}")
+    ours = ["--ascend-cache", "--ascend-rule=cache-mode/enable-spares-others", *options]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *ours],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    assert "1 selected" in ended.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
