@@ -97,12 +97,6 @@ def _what(check: Mapping[str, Any]) -> str:
     return shortened(lines[0]) if lines else _UNEXPLAINED
 
 
-def bare(reason: str) -> str:
-    """A reason without its request: what was observed, and what was expected."""
-    head, separator, what = reason.partition(": ")
-    return what if separator and head.startswith("with ") else reason
-
-
 def sentences(message: str) -> list[str]:
     """The lines of a message that are sentences, without object notation and comparisons."""
     kept: list[str] = []
