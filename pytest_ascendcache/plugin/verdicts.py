@@ -173,7 +173,7 @@ def judge(
     if verdict is not Verdict.PASS:
         evidence.explain()
     if verdict in (Verdict.FAIL, Verdict.WARN):
-        data = {"evidence": evidence.as_dict()}
+        data = {"rule": rule.id, "evidence": evidence.as_dict()}
         evidence.script = plain_script(data, worst_fact(data))
     if deviation is not None:
         as_known(report, deviation["reason"])

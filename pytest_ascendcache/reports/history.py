@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract.facts import Aspect, Fact, SubjectKind
 from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.requests import FAMILIES, asks_a_cache, chip_of, request_of
 from pytest_ascendcache.words.layout import columns, wrapped
@@ -129,12 +129,14 @@ def history(check: Mapping[str, Any], fact: Fact | None) -> History | None:
         return None
     entry = entry_of(steps[place], fact)
     about_size = fact.aspect is Aspect.AGING
+    by_variable = fact.subject is not None and fact.subject.kind is SubjectKind.VARIABLE
     sizes = [each for each in check["evidence"].get("sizes") or () if each["run"] == place + 1]
     before = storing_place(steps, place, entry)
     places = [place] if before is None else [before, place]
     return History(
         tuple(
-            Moment(_request(steps[each], about_size), outcomes_of(steps[each])) for each in places
+            Moment(_request(steps[each], about_size and by_variable), outcomes_of(steps[each]))
+            for each in places
         ),
         entry,
         fact,

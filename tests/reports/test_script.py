@@ -25,6 +25,7 @@ from pytest_ascendcache.reports.script import LINES, plain_script
 
 POOL = Path(__file__).parents[2] / "ci/blame.d"
 ATC = Path(sys.executable).parent / "ascendcache-atc"
+RULE = "cache-mode/force-purges-soc"
 MODE = "--op_compiler_cache_mode"
 HIT, NEW = Outcome(REUSED, KEPT), Outcome(COMPILED, STORED)
 TENSOR = {"format": "ND", "shape": [4, 8], "type": "float32"}
@@ -34,7 +35,7 @@ ENABLE, FORCE, DISABLE = (f"{MODE}={each}" for each in ("enable", "force", "disa
 LEVEL = f"{ENABLE} --op_debug_level=1"
 
 
-def _script(directory: Path, fact: Fact, *requests: str) -> str:
+def _script(directory: Path, fact: Fact, *requests: str, rule: str = RULE) -> str:
     """The script for a check that made these requests of Add, the last one of Exp, too."""
     steps = []
     for number, request in enumerate(requests):
@@ -63,7 +64,7 @@ def _script(directory: Path, fact: Fact, *requests: str) -> str:
                 "codes": ["compiled/stored"],
             }
         )
-    return plain_script({"evidence": {"steps": steps}}, fact)
+    return plain_script({"rule": rule, "evidence": {"steps": steps}}, fact)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +102,7 @@ def test_a_script_tells_the_broken_from_the_sound(
 
 def test_no_script_where_two_compiles_cannot_show_it(tmp_path: Path) -> None:
     assert _script(tmp_path, Fact.seen(Aged.HALF, ""), ENABLE) == ""
-    assert plain_script({"evidence": {"steps": []}}, outcome_fact(HIT, [NEW])) == ""
+    assert plain_script({"rule": RULE, "evidence": {"steps": []}}, outcome_fact(HIT, [NEW])) == ""
+    assert _script(tmp_path, outcome_fact(HIT, [NEW]), *[ENABLE] * 5) == ""
+    event = "robust/read-only-cache"
+    assert _script(tmp_path, outcome_fact(HIT, [NEW]), ENABLE, ENABLE, rule=event) == ""
