@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.facts import Aspect, Fact, SubjectKind
 from pytest_ascendcache.language import Language, text, texts, translated
+from pytest_ascendcache.reports.headline import kind
 from pytest_ascendcache.reports.requests import FAMILIES, asks_a_cache, chip_of, request_of
 from pytest_ascendcache.words.layout import columns, wrapped
 
@@ -47,7 +48,7 @@ class History:
             before, after = (f"{self.sizes[each] / _MEGABYTE:.1f}" for each in ("before", "after"))
             removed = self.sizes["removed"]
             return text("seen_aging", language, before=before, after=after, removed=removed)
-        key = f"seen_{fact.aspect.value}_{fact.observed}"
+        key = f"seen_{fact.aspect.value}_{kind(fact)}"
         return text(key, language) if key in texts() else translated(fact.detail, language)
 
     def expected(self, language: Language) -> str:
@@ -56,7 +57,7 @@ class History:
         if fact.aspect in (Aspect.OUTCOME, Aspect.ENTRY):
             words = dict.fromkeys(in_words(each, language) for each in fact.expected)
             return text("history_or", language).join(words)
-        keys = (f"due_{fact.aspect.value}_{fact.observed}", f"due_{fact.aspect.value}")
+        keys = (f"due_{fact.aspect.value}_{kind(fact)}", f"due_{fact.aspect.value}")
         return next((text(each, language) for each in keys if each in texts()), "")
 
     def lines(self, language: Language, width: int = 200) -> list[str]:
@@ -148,7 +149,7 @@ def wrong_place(steps: Sequence[_Step], fact: Fact) -> int | None:
     """The place of the step that a fact is about: the run that it names if that has its subject,
     else the last that shows what was observed, else the last with its subject, else the last. None
     if no step asks a cache."""
-    if fact.aspect in (Aspect.CLAIM, Aspect.UNDECIDED):
+    if fact.aspect is Aspect.UNDECIDED or (fact.aspect is Aspect.CLAIM and not kind(fact)):
         return None
     places = [each for each, step in enumerate(steps) if asks_a_cache(step["command"])]
     subject = fact.subject.as_dict() if fact.subject is not None else None
