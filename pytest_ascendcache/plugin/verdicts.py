@@ -131,35 +131,10 @@ def judge(
     if report.when != "call" and report.passed:
         forget(item.config)
         return
-    rule, expected = rule_of(item), _take_xfail(item, call, report)
+    expected = _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
     evidence.elementary = is_elementary(item.nodeid.removeprefix(SUITE_NODES))
-    message = _message(call, report) if not report.passed else ""
-    if unfit := _machine_is_unfit(item, call, report):
-        message, harm, verdict = unfit, None, Verdict.UNDECIDED
-    else:
-        harm = _harm(item, call, report, evidence)
-        verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
-    if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
-        verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
-        message = _NOTHING
-    if _is_later_promise(rule, verdict, harm):
-        verdict = Verdict.NOT_APPLICABLE
-        why = f"{rule.promised_by} promises this, the judged edition does not"
-        if rule.unread:
-            why = "what the judged edition says of this could not be read"
-        message = f"{why}: {message}"
-    unsure = _is_open(item, rule, verdict, harm)
-    if unsure:
-        verdict, harm, evidence.harm, message = Verdict.UNDECIDED, None, "", f"{unsure}: {message}"
-    if accidents := _accidents(item):
-        # An accident says nothing about the promise whose turn it was.
-        rule, verdict, harm, unsure = _rules(item)[RUNS_END], Verdict.FAIL, harm_of(accidents), ""
-        evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
-        report.outcome, message = "failed", accidents[-1].detail
-        report.longrepr = message
-    elif isinstance(_exception(call), Accident):
-        evidence.needs = RUNS_END
+    rule, verdict, harm, message = _decided(item, call, report, strict, evidence)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
@@ -168,8 +143,6 @@ def judge(
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
-    if verdict is Verdict.UNDECIDED and not unsure:
-        evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
     if verdict in (Verdict.FAIL, Verdict.WARN):
@@ -201,6 +174,46 @@ def judge(
     # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _decided(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    strict: bool,
+    evidence: Evidence,
+) -> tuple[Rule, Verdict, Harm | None, str]:
+    """The rule that a check has judged, its verdict regardless of known deviations, the harm, and
+    the reason. The facts of the verdict are in ``evidence``."""
+    rule, message = rule_of(item), _message(call, report) if not report.passed else ""
+    if unfit := _machine_is_unfit(item, call, report):
+        message, harm, verdict = unfit, None, Verdict.UNDECIDED
+    else:
+        harm = _harm(item, call, report, evidence)
+        verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
+    if accidents := _accidents(item):
+        # An accident says nothing about the promise whose turn it was.
+        evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
+        message = report.longrepr = accidents[-1].detail
+        report.outcome = "failed"
+        return _rules(item)[RUNS_END], Verdict.FAIL, harm_of(accidents), message
+    if isinstance(_exception(call), Accident):
+        evidence.needs = RUNS_END
+    if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
+        verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
+        message = _NOTHING
+    if _is_later_promise(rule, verdict, harm):
+        verdict = Verdict.NOT_APPLICABLE
+        why = f"{rule.promised_by} promises this, the judged edition does not"
+        if rule.unread:
+            why = "what the judged edition says of this could not be read"
+        message = f"{why}: {message}"
+    if unsure := _is_open(item, rule, verdict, harm):
+        evidence.harm = ""
+        return rule, Verdict.UNDECIDED, None, f"{unsure}: {message}"
+    if verdict is Verdict.UNDECIDED:
+        evidence.facts = open_facts(call)
+    return rule, verdict, harm, message
 
 
 def _accidents(item: pytest.Item) -> list[Fact]:

@@ -13,6 +13,7 @@ from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
+from pytest_ascendcache.conformance.kit.told import accepted
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
     DISABLE,
@@ -342,7 +343,7 @@ def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) 
 def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
     cache.warm(add)
     run = cache.attempt(add, raw_mode=value)
-    assert not run.succeeded, "the value was accepted"
+    assert not run.succeeded, accepted(cache.evidence, "--op_compiler_cache_mode", value)
     assert run.result.returncode != 0, "the exit status says success"
     assert run.result.delivered == (None,), "a kernel was delivered"
     for word in ("op_compiler_cache_mode", "enable", "force", "disable"):
