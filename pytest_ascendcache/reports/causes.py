@@ -33,7 +33,13 @@ from pytest_ascendcache.contract.subjects import ONCE, RUNS_END, STOPPED
 from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
-from pytest_ascendcache.reports.history import History, history, wrong_place
+from pytest_ascendcache.reports.history import (
+    History,
+    entry_of,
+    history,
+    storing_place,
+    wrong_place,
+)
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
@@ -600,14 +606,34 @@ def _is_claim(check: Check) -> bool:
 
 
 def _named(fact: Fact | None, check: Check) -> Fact | None:
-    """A fact that the cache was changed, about the file if only one was."""
+    """The fact about what can be mended: that the cache was changed, about the file if only one
+    was; that enable serves an entry of other options, about the option that differs."""
     steps = check["evidence"].get("steps") or ()
-    if fact is None or kind(fact) != "changed" or not steps:
+    if fact is None or not steps:
         return fact
-    names = {each.rpartition("/")[2] for each in steps[-1]["changes"]}
-    if len(names) != 1:
+    if kind(fact) == "changed":
+        names = {each.rpartition("/")[2] for each in steps[-1]["changes"]}
+        return _about(fact, SubjectKind.FILE, names.pop()) if len(names) == 1 else fact
+    place = wrong_place(steps, fact)
+    if kind(fact) != "served" or str(fact.subject) != f"{MODE}=enable" or place is None:
         return fact
-    return replace(fact, subject=Subject(SubjectKind.FILE, names.pop()))
+    before = storing_place(steps, place, entry_of(steps[place], fact))
+    if before is None:
+        return fact
+    stored, asked = (dict(request_of(steps[each]["command"]).options) for each in (before, place))
+    for name in _KEYED:
+        value = asked.get(name, "")
+        if value != stored.get(name, "") and (value or name in stored):
+            return _about(fact, SubjectKind.OPTION, name, "" if "/" in value else value)
+    return fact
+
+
+def _about(fact: Fact, kind_: SubjectKind, name: str, value: str = "") -> Fact:
+    return replace(fact, subject=Subject(kind_, name, value))
+
+
+_KEYED = ("--op_precision_mode", "--optypelist_for_implmode", "--op_select_implmode")
+"""Options that select the kernel, the one that beats the others first."""
 
 
 def _is_basic(fact: Fact | None) -> bool:
