@@ -105,6 +105,15 @@ def needs_of(check: str) -> frozenset[Capability]:
 
 
 @cache
+def is_elementary(check: str) -> bool:
+    """Whether a check, named relative to the suite, is marked as elementary."""
+    function, _, case = check.partition("[")
+    marks = getattr(_function_of(function), "pytestmark", ())
+    named = [mark.args for mark in marks if mark.name == "ascend_elementary"]
+    return any(not cases or case.removesuffix("]") in cases for cases in named)
+
+
+@cache
 def _cases_of(name: str) -> int:
     """The number of cases of a function with one parameter; 0 if there is no such function."""
     marks = getattr(_function_of(name), "pytestmark", ())

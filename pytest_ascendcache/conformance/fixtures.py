@@ -16,7 +16,6 @@ from pytest_ascendcache.contract import other_soc as another_chip
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
-    NotDecidable,
     StaticKernelsUnderTest,
 )
 from pytest_ascendcache.operators import OperatorSpec
@@ -47,9 +46,6 @@ def applicable(request: pytest.FixtureRequest) -> None:
     """Skip a check if the toolchain lacks a capability that its rule needs, and a check of ranks if
     its folder is about another cache layout than the toolchain's."""
     rule = _rule_of(request)
-    # Only a rule that differs between editions has to know the edition.
-    if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
-        raise NotDecidable(why)
     of_ranks = "ascend_network" in request.fixturenames
     if not rule.capabilities and not of_ranks:
         return  # an audit has no toolchain

@@ -30,7 +30,15 @@ from pytest_ascendcache.contract.options import (
     other_soc,
 )
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
-from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules, rules_for
+from pytest_ascendcache.contract.rules import (
+    Capability,
+    Level,
+    Rule,
+    Source,
+    foundations,
+    load_rules,
+    rules_for,
+)
 from pytest_ascendcache.contract.verdict import Verdict
 
 __all__ = [
@@ -60,6 +68,7 @@ __all__ = [
     "expected_aging",
     "expected_limits",
     "expected_outcomes",
+    "foundations",
     "is_overridden",
     "is_under_debug",
     "list_excepts",

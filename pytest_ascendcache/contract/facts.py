@@ -40,6 +40,7 @@ class Delivery(str, Enum):
     STALE = "stale"  # its own of an earlier compile, where a new one is due
     OLD_OUTPUT = "old-output"  # a file that lay in the output directory before
     UNVERIFIED = "unverified"  # one that no valid entry of the cache holds
+    UNCHANGED = "unchanged"  # the same whatever the option under test says
     NOTHING = "nothing"  # no kernel, although the run reports success
 
 

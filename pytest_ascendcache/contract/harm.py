@@ -52,6 +52,7 @@ _ORDER = tuple(Harm)
 
 _BY_OBSERVATION = {
     (Aspect.KERNEL, Delivery.ANOTHER.value): Harm.WRONG_RESULT,
+    (Aspect.KERNEL, Delivery.UNCHANGED.value): Harm.WRONG_RESULT,
     (Aspect.KERNEL, Delivery.OLD_OUTPUT.value): Harm.WRONG_RESULT,
     (Aspect.KERNEL, Delivery.NOTHING.value): Harm.WRONG_RESULT,
     (Aspect.KERNEL, Delivery.UNVERIFIED.value): Harm.OUTSIDE_TOUCHED,

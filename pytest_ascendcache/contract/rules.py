@@ -62,7 +62,8 @@ class Capability(str, Enum):
     TOOLCHAIN_CHANGE = "toolchain-change", "no way to change one of its dependencies is known"
     IMPL_MODE_TABLES = (
         "impl-mode-tables",
-        "its implementation mode tables (opp/built-in/op_impl/ai_core/tbe/impl_mode) are not found",
+        "its implementation mode tables (opp/built-in/op_impl/ai_core/tbe/impl_mode) are not "
+        "found; export ASCEND_OPP_PATH=DIR",
     )
     FAULT_POINTS = (
         "fault-points",
@@ -101,8 +102,10 @@ class Rule:
     """One promise of the documents, with a short title and a full statement in two languages.
 
     ================  =============================================================================
-    ``rests_on``      the id of a rule whose breach explains a breach of this one: for example, an
-                      entry in a wrong place is not reused either
+    ``rests_on``      the ids of rules that this one takes for granted: what is not stored is not
+                      reused either. Where an elementary check of one is broken, this one is not
+                      judged
+    ``explained_by``  the id of a rule whose every breach explains a breach of this one
     ``product``       the product whose documents promise it; empty if it has no editions
     ``differs``       whether the editions differ in it
     ``promised_by``   the edition that promises it, if the judging edition does not
@@ -122,7 +125,8 @@ class Rule:
     source: Source
     capabilities: frozenset[Capability]
     statement_zh: str = ""
-    rests_on: str = ""
+    rests_on: tuple[str, ...] = ()
+    explained_by: str = ""
     product: str = ""
     differs: bool = False
     promised_by: str = ""
@@ -137,7 +141,7 @@ class RuleFileError(ValueError):
 _SPREAD = {"since", "until", "unread", "edition"}
 """The fields that make a rule differ between editions."""
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "page", *_SPREAD}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "explained_by", "page", *_SPREAD}
 _DOCUMENT = {"document", "document_zh", "address", "product", "page", "unread"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
@@ -201,6 +205,18 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
     return MappingProxyType(rules)
 
 
+@lru_cache(maxsize=512)
+def foundations(rule: str) -> frozenset[str]:
+    """The ids of all rules that a rule rests on, directly or through further rules."""
+    rules, found = load_rules(), {rule}
+    left = [rule]
+    while left and (known := rules.get(left.pop())):
+        more = set(known.rests_on) - found
+        found |= more
+        left += more
+    return frozenset(found - {rule})
+
+
 def _rule(
     fields: dict[str, Any], document: Mapping[str, Any], origin: str, edition: Edition | None
 ) -> Rule:
@@ -220,9 +236,10 @@ def _rule(
             statement_zh=varied.get("statement_zh", ""),
             source=_source({**document, **own_page}, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
-            rests_on=fields.get("rests_on", ""),
+            rests_on=tuple(fields.get("rests_on", ())),
+            explained_by=fields.get("explained_by", ""),
             product=document.get("product", ""),
-            differs=bool(_SPREAD & (set(fields) | set(document))),
+            differs=_differs(fields, document),
         )
         if edition is None:
             return rule
@@ -231,6 +248,12 @@ def _rule(
         return _where_promised(rule, fields, edition)
     except (ValueError, NoEditionError) as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
+
+
+def _differs(fields: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
+    """Whether editions promise something else: an empty ``unread`` replaces the document's."""
+    unread = fields.get("unread", document.get("unread"))
+    return bool(unread or (_SPREAD - {"unread"}) & set(fields))
 
 
 def _in_edition(fields: Mapping[str, Any], edition: Edition) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
 from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later, Place
 from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
+from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 8
 """Runs a check may compare at once. It has accepted the ones before."""
-
-FROM_OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
-"""Signals that other processes send. Any other signal is a crash."""
 
 LATER_RUNS = 3
 """Extra runs made to see whether the cache works again."""
@@ -140,7 +137,7 @@ class CacheWitness:
         code = run.returncode
         if code is None:
             return self._hang(run)
-        if code < 0 and code not in FROM_OUTSIDE and not self._fails_anyway(run):
+        if crashed(code) and not self._fails_anyway(run):
             return [Fact.seen(Ending.CRASH, f"the compiler {run.result.ending}")]
         return []
 
@@ -308,6 +305,6 @@ def harm_in_ending(who: str, code: int | None, ending: str) -> list[Fact]:
     """The harm that the end of a process shows."""
     if code is None:
         return [Fact.seen(Ending.NO_END, f"{who} {ending}")]
-    if code < 0 and code not in FROM_OUTSIDE:
+    if crashed(code):
         return [Fact.seen(Ending.CRASH, f"{who} {ending}")]
     return []

@@ -146,6 +146,9 @@ class Evidence:
     the same. ``ranks`` has one note for each rank of a gang. ``waited`` are the seconds in
     which ranks were running, ``asleep`` those in which one used no processor. ``facts`` are
     what checks and judges found not to be as promised; they decide verdict, harm and cause.
+    ``script`` shows a broken promise with the toolchain alone, see ``reports.script``.
+    ``elementary`` says that the check asks whether something does anything at all, ``needs`` is the
+    rule whose elementary check was broken before, so that this one was not run.
     """
 
     sandbox: str = ""
@@ -171,9 +174,13 @@ class Evidence:
     sizes: list[CacheSize] = field(default_factory=list)
     findings: list[dict[str, object]] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    script: str = ""
+    elementary: bool = False
+    needs: str = ""
     _began: float | None = field(default=None, repr=False)
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
+    _looking: bool = field(default=False, repr=False)
 
     def found(self, observed: Enum | Fact, message: str, about: object = "", **more: Any) -> str:
         """Record what a check finds wrong, a fact or what was observed (see ``Fact.seen``). Returns
@@ -198,6 +205,15 @@ class Evidence:
     def seen(self) -> list[Fact]:
         """What :meth:`saw` recorded."""
         return list(self._seen)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the runs that are made now look for harm, after the check has ended."""
+        return self._looking
+
+    def look(self, on: bool) -> None:
+        """Begin or end looking for harm."""
+        self._looking = on
 
     @property
     def witness(self) -> Witness | None:

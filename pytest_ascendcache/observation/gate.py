@@ -12,9 +12,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from pytest_ascendcache.contract import CacheMode, CompileOptions
 from pytest_ascendcache.observation.evidence import Evidence
 from pytest_ascendcache.observation.gated_run import (
     INVARIANTS,
@@ -26,6 +28,7 @@ from pytest_ascendcache.observation.gated_run import (
     look,
     run_of,
 )
+from pytest_ascendcache.observation.health import Accident, Health, health_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.toolchains import (
@@ -41,6 +44,7 @@ from pytest_ascendcache.toolchains import (
     StaticRequest,
     StaticResult,
     Toolchain,
+    ToolchainError,
     TrainRequest,
     TrainResult,
 )
@@ -116,11 +120,74 @@ class Gate(_Forwarded):
         self, requests: Sequence[CompileRequest], before: Looked | None = None
     ) -> list[GatedRun[CompileResult]]:
         """Start one process for each request, all at the same time, and wait for all of them.
-        Directories of ``before`` are looked at again afterwards. Raises ``ToolchainError`` if a
-        process cannot be started."""
+        Directories of ``before`` are looked at again afterwards. A single process that crashes or
+        does not end is started again, see ``health``. Raises ``ToolchainError`` if a process
+        cannot be started, or the toolchain no longer answers."""
+        runs = self._compiled(requests, before)
+        if len(runs) == 1 and runs[0].accident and not self.evidence.is_looking:
+            return [self._again(runs[0], before)]
+        return runs
+
+    def _compiled(
+        self, requests: Sequence[CompileRequest], before: Looked | None
+    ) -> list[GatedRun[CompileResult]]:
+        health = self.health
+        if health.stopped:
+            raise ToolchainError(health.stopped)
         results = self._toolchain.compile_together(requests)
         number = self._count(len(results), sum(len(each.operators) for each in requests))
-        return self._ended(Kind.COMPILE, number, zip(requests, results, strict=True), before)
+        runs = self._ended(Kind.COMPILE, number, zip(requests, results, strict=True), before)
+        for run in () if self._is_seeded else runs:
+            health.note(run)
+        if health.is_doubtful:
+            self._try(requests[0])
+        return runs
+
+    def _again(
+        self, first: GatedRun[CompileResult], before: Looked | None
+    ) -> GatedRun[CompileResult]:
+        """The run of the same request, in the same place. Raises ``Accident`` if it ends well, but
+        the first one changed the cache."""
+        if self._is_seeded:
+            return first
+        output = first.request.output
+        request = replace(first.request, output=output.with_name(f"{output.name}-again"))
+        (second,) = self._compiled([request], before)
+        if second.accident:
+            return second
+        sentence = self.health.happened(self._toolchain.name, first)
+        if any(then.disturbed(first.after[each]) for each, then in first.before.items()):
+            raise Accident(sentence)
+        return second
+
+    def _try(self, request: CompileRequest) -> None:
+        """Compile one operator of a request as plainly as possible, to see whether the toolchain
+        still answers. Raises ``ToolchainError`` if it does not."""
+        plain = CompileRequest(
+            operators=request.operators[:1],
+            options=CompileOptions(soc=request.options.soc, cache_mode=CacheMode.DISABLE),
+            cache_dir=None,
+            output=request.output.with_name(f"{request.output.name}-plain"),
+            work=request.work,
+            home=request.home,
+        )
+        self._count(1, 1)
+        (result,) = self._toolchain.compile_together([plain])
+        if not run_of(0, Kind.COMPILE, plain, result, {}, {}).accident:
+            self.health.recovered()
+            return
+        self.health.stop(self._toolchain.name)
+        raise ToolchainError(self.health.stopped)
+
+    @property
+    def health(self) -> Health:
+        """How runs of the toolchain end, by all gates together."""
+        return health_of(self._toolchain)
+
+    @property
+    def _is_seeded(self) -> bool:
+        """Whether a defect is seeded, which does the same each time."""
+        return getattr(self._toolchain, "is_seeded", False)
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         return [each.result for each in self.compiled(requests)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,12 +10,26 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.facts import Ending, Fact
 from pytest_ascendcache.toolchains import CompileResult, ConvertResult, TrainResult
 
 Result = TypeVar("Result")
 Looked = Mapping[Path, Snapshot]
 """Directories whose state was asked for, each as it was. A look reads every file in them."""
+
+
+FROM_OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
+"""Signals that other processes send. Any other signal is a crash."""
+_BY_A_SHELL = frozenset(
+    128 + each
+    for each in (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
+)
+"""Exit statuses by which a shell, docker or ssh tells that what it ran crashed."""
+
+
+def crashed(status: int) -> bool:
+    """Whether an exit status, negative for a signal, is that of a crash."""
+    return status in _BY_A_SHELL or (status < 0 and status not in FROM_OUTSIDE)
 
 
 class Kind(str, Enum):
@@ -92,6 +107,15 @@ class GatedRun(Generic[Result]):
     def signal(self) -> int | None:
         """The signal that ended the process, or None."""
         return -self.status if self.status is not None and self.status < 0 else None
+
+    @property
+    def accident(self) -> Ending | None:
+        """Whether it crashed or did not end, for no reason that its request gives."""
+        if getattr(self.request, "plan", None) is not None:
+            return None
+        if self.status is None:
+            return Ending.NO_END
+        return Ending.CRASH if crashed(self.status) else None
 
     @property
     def timed_out(self) -> bool:

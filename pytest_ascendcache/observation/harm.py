@@ -55,6 +55,7 @@ def observed_harm(evidence: Evidence) -> Fact | None:
         return _worst(fact for fact in (*evidence.facts, *evidence.seen) if _is_determined(fact))
     facts = list(evidence.seen)
     steps, starts, began = list(evidence.steps), evidence.starts, time.monotonic()
+    evidence.look(True)
     try:
         facts += witness.seen()
         if not any(harm_in(each) in _WORST for each in facts):
@@ -63,6 +64,7 @@ def observed_harm(evidence: Evidence) -> Fact | None:
     except (NotDecidable, ToolchainError, KernelRunError, OSError) as error:
         evidence.notes.append(f"not all harm could be determined: {error}")
     finally:
+        evidence.look(False)
         # The report shows the check's own steps; the extra runs are summarized in one line.
         evidence.harm_starts = evidence.starts - starts
         evidence.harm_seconds = round(time.monotonic() - began, 3)

@@ -18,7 +18,7 @@ from pytest_ascendcache.caches import (
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
 from pytest_ascendcache.contract.facts import Subject, coded
-from pytest_ascendcache.contract.subjects import ruling
+from pytest_ascendcache.contract.subjects import ruling, unchecked
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
@@ -312,7 +312,10 @@ class Run(ObservedFiles):
 
     @property
     def subject(self) -> Subject:
-        return ruling(self.result.request.options)
+        request = self.result.request
+        debug_file = None if request.debug_file is None else str(request.debug_file)
+        given = {"op_debug_config": debug_file, "op_compiler_cache_mode": request.raw_mode}
+        return unchecked({**request.raw_options, **given}) or ruling(request.options)
 
     def describe(self) -> tuple[str, ...]:
         pairs = zip(self.operators, self._outcomes, strict=True)

@@ -16,6 +16,8 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Judged, Occurrence, occurrences
 from pytest_ascendcache.language import text, translated
+from pytest_ascendcache.observation.health import health_of
+from pytest_ascendcache.plugin.accounting import accounting_of
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
 from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
@@ -313,10 +315,24 @@ class Collector:
             "is_part": bool(is_part),
             "pace": self._pace.document(),
             "answers": self._answers(),
+            "not_judged": self._not_judged(),
+            "notices": self._notices(),
             "baseline": news.as_dict() if news else None,
         }
         kept = {name: value for name, value in optional.items() if value or name in selected}
         return description | kept
+
+    def _not_judged(self) -> list[dict[str, str]]:
+        """The rules without a verdict, with the reasons."""
+        accounting = accounting_of(self._config)
+        if accounting is None or not self._records:
+            return []
+        return accounting.not_judged(self._records, self._rules, self._toolchain)
+
+    def _notices(self) -> list[str]:
+        """What the user has to know about how the toolchain behaves."""
+        toolchain = self._toolchain
+        return [] if toolchain is None else health_of(toolchain).notices(toolchain.name)
 
     def _editions(self) -> list[str]:
         """The editions of those documents whose promises were judged."""
@@ -364,7 +380,8 @@ class Collector:
             if news := self._news:
                 write_news(terminal, news)
             selecting = selecting_of(self._config)
-            for line in (*(selecting.lines() if selecting else ()), self._pace.line()):
+            pace = "" if terminal.causes else self._pace.line()
+            for line in (*(selecting.lines() if selecting else ()), pace):
                 if line:
                     terminalreporter.line(say(self._config, line))
             terminal.write_answer()

@@ -54,16 +54,19 @@ class JudgedBy:
             if each.notice:
                 sentences.append(f"{each.notice}: it is judged by that one")
             if each.unsure:
-                sentences.append(f"{each.unsure}: rules that differ between editions are undecided")
+                sentences.append(
+                    f"{each.unsure}: a promise that not every edition makes is undecided where it "
+                    f"is not kept; name the edition: --ascend-edition={each.edition.name}"
+                )
         return sentences
 
     def unsure(self, rule: Rule) -> str:
-        """Why a rule cannot be judged: editions differ about it, and the toolchain's edition is not
-        known. Empty if it can be judged."""
+        """Why a breach of a rule is undecided: editions differ about it, and the toolchain's
+        edition is not known. Empty if it can be judged."""
         chosen = self.chosen.get(rule.product)
         if chosen is None or not chosen.unsure or not rule.differs:
             return ""
-        return f"{chosen.unsure}, and editions differ here; name one with --ascend-edition"
+        return f"{chosen.unsure}, and not every edition promises this; name one: --ascend-edition"
 
 
 def edition_played(chosen: Sequence[Edition]) -> str:

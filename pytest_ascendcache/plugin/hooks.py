@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MARKERS = (
     "ascend_rule(id): the promise of the documents that a test judges",
+    "ascend_elementary(cases): a check, or some cases of it, on which others rest: it comes first",
     "ascend_cells(factor=levels): the combinations of options that a test is for",
     "ascend_node_profiles(profiles): the mounts that a test of several nodes is for",
     "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",

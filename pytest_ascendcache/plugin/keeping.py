@@ -44,7 +44,7 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
     try:
         directory.mkdir(parents=True)
         write_output(directory / "report.json", as_json(report))
-        lines = [f"evidence: {directory} (kept with that of the last {RUNS} red runs)"]
+        lines = [f"evidence: {directory}"]
         _copy_sandboxes(report, directory)
         for each in histories:
             shutil.copy(each, directory)
@@ -60,6 +60,9 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
 def _copy_sandboxes(report: Document, directory: Path) -> None:
     left = MOST_BYTES
     repeats = []
+    for number, cause in enumerate(report["causes"][:_CAUSES], 1):
+        if cause.get("script"):
+            write_output(directory / f"cause-{number}.sh", cause["script"])
     for number, check in enumerate(_first_broken(report), 1):
         repeats.append(f"{check['check']}\n{check['repeat']}\n")
         sandbox = Path(check["evidence"]["sandbox"] or "/nowhere")

@@ -6,8 +6,10 @@ import pytest
 
 from pytest_ascendcache.audit import RemovalPlan
 from pytest_ascendcache.combinations import seed
+from pytest_ascendcache.plugin.accounting import Accounting
 from pytest_ascendcache.plugin.audits import PlanWriter
 from pytest_ascendcache.plugin.collector import Collector
+from pytest_ascendcache.plugin.elementary import Elementary
 from pytest_ascendcache.plugin.resuming import join_resuming
 from pytest_ascendcache.plugin.selection import join_selecting
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
@@ -38,6 +40,8 @@ def register_plugins(config: pytest.Config) -> None:
 
         writer = PlanWriter(config, settings.audit.fix, plans)
         config.pluginmanager.register(writer, "ascendcache-plan")
+    config.pluginmanager.register(Elementary(config), "ascendcache-elementary")
+    config.pluginmanager.register(Accounting(config), "ascendcache-accounting")
     join_selecting(config)
     if settings.resume is not None:
         join_resuming(config, collector.adopt)

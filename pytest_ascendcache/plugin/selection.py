@@ -33,9 +33,6 @@ NAME = "ascendcache-selecting"
 """The name under which pytest knows the plugin."""
 
 _LIMIT = "ascendcache_budget"
-_NAMED = 12
-"""How many rules the end of a run names at most."""
-
 _LEAST = 8
 """Runs that a budget must leave for checks."""
 
@@ -270,12 +267,6 @@ class Budgeting(Selecting):
         )
         if choice.ahead:
             yield f"run first because of the baseline: {count(len(choice.ahead), 'check')}"
-        if choice.silent:
-            rules = count(len(choice.silent), "rule")
-            if len(choice.silent) > _NAMED:
-                yield f"not judged at all: {rules}; a report (--ascend-report) lists them"
-            else:
-                yield f"not judged at all: {rules}: {', '.join(choice.silent)}"
 
 
 def _promises(by: Sequence[Edition]) -> dict[str, tuple[object, str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, life_of, shares
+from pytest_ascendcache.conformance.costs import asleep_of, is_elementary, life_of, shares
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
@@ -24,7 +24,7 @@ def spread(config: pytest.Config, tests: Sequence[str]) -> list[list[int]]:
     """Divide tests into portions that one worker takes at a time; the gang controller calls it.
 
     Returns portions of positions in ``tests``, in the order in which workers take them: the suite's
-    checks first, the most expensive of them at the front; then the user's own tests.
+    checks first, elementary and then expensive ones at the front; then the user's own tests.
     """
     names = [each.removeprefix(SUITE_NODES) for each in tests]
     batches_of = _batches(config, names)
@@ -42,6 +42,7 @@ def spread(config: pytest.Config, tests: Sequence[str]) -> list[list[int]]:
         return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
 
     ordered = sorted(portions.values(), key=cost, reverse=True)
+    ordered.sort(key=lambda portion: not any(is_elementary(names[each]) for each in portion))
     workers = len(config.getoption("tx", None) or "1")
     while users:  # smaller and smaller portions, so that all workers finish together
         size = max(1, len(users) // (_PORTIONS * workers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
@@ -47,4 +48,15 @@ def translator_before_parsing(arguments: Sequence[str]) -> Callable[[str], str]:
 def _language(name: str | None) -> Language:
     # An unknown language is refused in the language of the locale.
     known = name in tuple(each.value for each in Language)
-    return Language(name) if known else preferred_language(os.environ)
+    language = Language(name) if known else preferred_language(os.environ)
+    return language if _can_print(language) else Language.ENGLISH
+
+
+def _can_print(language: Language) -> bool:
+    """Whether the terminal's encoding has the characters of a language."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    try:
+        "中文".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return language is Language.ENGLISH
+    return True

@@ -5,17 +5,23 @@ from __future__ import annotations
 import errno
 import inspect
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.conformance.costs import is_elementary
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
-from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.harm import Harm, harm_in, harm_of
+from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import is_looked_for, observed_harm, sentence
+from pytest_ascendcache.observation.health import Accident, health_of
 from pytest_ascendcache.plugin.claims import facts_of, forget, open_facts
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.repeat import repeat_line
@@ -29,7 +35,9 @@ from pytest_ascendcache.plugin.stash import (
 )
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.ranks.rank import any_rank
+from pytest_ascendcache.reports.causes import worst_fact
 from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.reports.script import plain_script
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 from pytest_ascendcache.words import instead
 
@@ -97,14 +105,19 @@ def rule_of(item: pytest.Item) -> Rule:
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
-    judged_by = ascend_session_of(item.config).judged_by
-    rules = rules_for(settings_of(item.config).toolchain, *judged_by.editions)
+    rules = _rules(item)
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
             + instead(name, rules, "pytest --ascend-rules lists them.")
         )
     return rules[name]
+
+
+def _rules(item: pytest.Item) -> Mapping[str, Rule]:
+    """The rules that the run judges by."""
+    judged_by = ascend_session_of(item.config).judged_by
+    return rules_for(settings_of(item.config).toolchain, *judged_by.editions)
 
 
 def judge(
@@ -118,23 +131,10 @@ def judge(
     if report.when != "call" and report.passed:
         forget(item.config)
         return
-    rule, expected = rule_of(item), _take_xfail(item, call, report)
+    expected = _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
-    message = _message(call, report) if not report.passed else ""
-    if unfit := _machine_is_unfit(item, call, report):
-        message, harm, verdict = unfit, None, Verdict.UNDECIDED
-    else:
-        harm = _harm(item, call, report, evidence)
-        verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
-    if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
-        verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
-        message = _NOTHING
-    if _is_later_promise(rule, verdict, harm):
-        verdict = Verdict.NOT_APPLICABLE
-        why = f"{rule.promised_by} promises this, the judged edition does not"
-        if rule.unread:
-            why = "what the judged edition says of this could not be read"
-        message = f"{why}: {message}"
+    evidence.elementary = is_elementary(item.nodeid.removeprefix(SUITE_NODES))
+    rule, verdict, harm, message = _decided(item, call, report, strict, evidence)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
@@ -143,10 +143,11 @@ def judge(
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
-    if verdict is Verdict.UNDECIDED:
-        evidence.facts = open_facts(call)
     if verdict is not Verdict.PASS:
         evidence.explain()
+    if verdict in (Verdict.FAIL, Verdict.WARN):
+        data = {"rule": rule.id, "evidence": evidence.as_dict()}
+        evidence.script = plain_script(data, worst_fact(data))
     if deviation is not None:
         as_known(report, deviation["reason"])
     elif verdict is Verdict.WARN:
@@ -173,6 +174,52 @@ def judge(
     # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _decided(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    strict: bool,
+    evidence: Evidence,
+) -> tuple[Rule, Verdict, Harm | None, str]:
+    """The rule that a check has judged, its verdict regardless of known deviations, the harm, and
+    the reason. The facts of the verdict are in ``evidence``."""
+    rule, message = rule_of(item), _message(call, report) if not report.passed else ""
+    if unfit := _machine_is_unfit(item, call, report):
+        message, harm, verdict = unfit, None, Verdict.UNDECIDED
+    else:
+        harm = _harm(item, call, report, evidence)
+        verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
+    if accidents := _accidents(item):
+        # An accident says nothing about the promise whose turn it was.
+        evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
+        message = report.longrepr = accidents[-1].detail
+        report.outcome = "failed"
+        return _rules(item)[RUNS_END], Verdict.FAIL, harm_of(accidents), message
+    if isinstance(_exception(call), Accident):
+        evidence.needs = RUNS_END
+    if verdict is Verdict.PASS and _has_judged_nothing(item, evidence):
+        verdict, report.outcome, report.longrepr = Verdict.UNDECIDED, "failed", _NOTHING
+        message = _NOTHING
+    if _is_later_promise(rule, verdict, harm):
+        verdict = Verdict.NOT_APPLICABLE
+        why = f"{rule.promised_by} promises this, the judged edition does not"
+        if rule.unread:
+            why = "what the judged edition says of this could not be read"
+        message = f"{why}: {message}"
+    if unsure := _is_open(item, rule, verdict, harm):
+        evidence.harm = ""
+        return rule, Verdict.UNDECIDED, None, f"{unsure}: {message}"
+    if verdict is Verdict.UNDECIDED:
+        evidence.facts = open_facts(call)
+    return rule, verdict, harm, message
+
+
+def _accidents(item: pytest.Item) -> list[Fact]:
+    """Accidents of the toolchain since the last check."""
+    toolchain = ascend_session_of(item.config).made_toolchain
+    return health_of(toolchain).take() if toolchain is not None else []
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -318,6 +365,17 @@ def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
     broken = verdict in (Verdict.FAIL, Verdict.WARN)
     harmless = harm is None or not harm.fails
     return bool(rule.promised_by or rule.unread) and broken and harmless
+
+
+def _is_open(item: pytest.Item, rule: Rule, verdict: Verdict, harm: Harm | None) -> str:
+    """Why a broken promise is undecided: the toolchain's edition is not known, and not every
+    edition makes it. Empty if it is decided. An old kernel is no harm where none was promised to
+    be new; worse harm counts in any edition."""
+    if verdict not in (Verdict.FAIL, Verdict.WARN) or not rule.differs:
+        return ""
+    if harm is not None and harm.rank < Harm.STALE.rank:
+        return ""
+    return ascend_session_of(item.config).judged_by.unsure(rule)
 
 
 def _deviation(item: pytest.Item, fault: Fault, verdict: Verdict) -> dict[str, str] | None:

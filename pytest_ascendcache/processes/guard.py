@@ -2,10 +2,10 @@
 
 ``guard.py REQUEST STATUS LIFE OUTPUT`` takes four descriptors. REQUEST is a JSON file with
 ``command``, ``environ``, ``cwd`` and ``umask``. On the pipe STATUS the guard reports ``started
-PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND``. When the other end of the pipe
-LIFE closes, as it does if the test run is killed, the guard kills everything. The end of the output
-goes to the file OUTPUT: a command may print for ever. Processes that outlive the command are
-adopted and killed.
+PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND PRINTED`` (bytes). When the other end
+of the pipe LIFE closes, as it does if the test run is killed, the guard kills everything. The end
+of the output goes to the file OUTPUT: a command may print for ever. Processes that outlive the
+command are adopted and killed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def main() -> int:
     killed = _end_all(leader, woken)
     tail.read()
     os.write(output, tail.text)
-    _report(status, f"ended {killed if returncode is None else returncode} {left_behind}")
+    code = killed if returncode is None else returncode
+    _report(status, f"ended {code} {left_behind} {tail.size}")
     return 0
 
 
@@ -130,6 +131,7 @@ class _Tail:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
         self.text = b""
+        self.size = 0
 
     def read(self) -> bool:
         """Read what is available, within limits. Returns whether the pipe is still open."""
@@ -140,6 +142,7 @@ class _Tail:
                 return True
             if not chunk:
                 return False
+            self.size += len(chunk)
             self.text = (self.text + chunk)[-OUTPUT_TAIL:]
         return True
 

@@ -55,6 +55,8 @@ class Ended:
     output: str
     left_behind: int = 0
     """How many processes of its group outlived it. They were killed."""
+    printed: int = 0
+    """Bytes that it printed; 0 if nobody counted."""
 
 
 @dataclass
@@ -219,8 +221,8 @@ class _GuardedProcess(Running):
             if self.lines and self.lines[0].startswith("started"):
                 raise ToolchainError("the guard of a process was killed.")
             return Ended(None, tail)
-        _, returncode, left_behind = self.lines[1].split()
-        return Ended(int(returncode) if ended else None, tail, int(left_behind))
+        returncode, left_behind, printed = map(int, self.lines[1].split()[1:])
+        return Ended(returncode if ended else None, tail, left_behind, printed)
 
 
 def tried(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str] | None:

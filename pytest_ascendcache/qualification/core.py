@@ -4,6 +4,7 @@ Most checks have cases: one question asked with other types, moments, surroundin
 On a real atc all of them take hours. The core contains only
 
 * each question once, unless it takes many runs and a cheaper one notices the same defects,
+* the elementary checks,
 * a check of each rule and of each file of the suite,
 * every pair of levels of the options that decide how the cache is used, and with each level
   whether the kernel is a fresh one,
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pytest_ascendcache.combinations.cell import Cell
-from pytest_ascendcache.conformance.costs import runs_of
+from pytest_ascendcache.conformance.costs import is_elementary, runs_of
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification import matrix
@@ -69,6 +70,7 @@ def core_of(
     }
     chosen = smallest(candidates, covers)
     asked = {_question(each.check) for each in candidates}
+    chosen |= {each.check for each in candidates if is_elementary(each.check)}
     unasked: dict[str, str] = {}
     for each in rules:
         if _question(each) not in asked:

@@ -16,7 +16,7 @@ import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
+from pytest_ascendcache.conformance.costs import is_elementary, life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills, by_reason
 
@@ -128,12 +128,14 @@ def cover(
     """Choose checks whose total cost stays within ``limit``.
 
     ``notices`` comes from :func:`noticed_by`. One check of each rule in ``first`` comes before all
-    others, within half of the limit. When no check notices anything new, the rest of the limit goes
-    to the cheapest remaining checks.
+    others, within half of the limit, then the elementary checks. When no check notices anything
+    new, the rest of the limit goes to the cheapest remaining checks.
     """
     left = _portions(candidates, notices)
     wanted = frozenset(first)
     ahead = _ahead(left, wanted, limit * _AHEAD)
+    bases = [each for each in left if any(is_elementary(one.check) for one in each.checks)]
+    ahead = _filled(ahead, bases, limit)
     telling = _filled(ahead, left, limit, only_new=True)
     telling = _improved(telling, left, ahead, limit)
     taken = _filled(telling, left, limit)

@@ -63,6 +63,8 @@ class ReferenceToolchain(AtcToolchain):
     """The reference behind ATC's interface. It can also stage changes of its surroundings."""
 
     releases: Mapping[str, Mapping[str, str]] = {}
+    is_seeded = True
+    """What it does wrong is a seeded defect, never an accident."""
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
         if change is Capability.KNOWLEDGE_BASE:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.causes import Cause
 
@@ -91,6 +92,16 @@ def where(cause: Cause, language: Language) -> str:
         more=len(cause.rules) - 1,
         rules=len(cause.rules),
     )
+
+
+def promising(cause: Cause, report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rule of a report whose promise a cause breaks: for a check of everything at once the rule
+    of what is under test, else the rule that explains the cause."""
+    own: Mapping[str, Any] = next(each for each in report["rules"] if each["id"] == cause.rule)
+    rule = load_rules().get(cause.promised)
+    if rule is None or not cause.rule.startswith("combinations/"):
+        return own
+    return {**vars(rule), "level": rule.level.value, "source": asdict(rule.source)}
 
 
 def promise(rule: Mapping[str, Any], language: Language) -> tuple[str, str]:

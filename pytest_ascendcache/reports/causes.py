@@ -5,25 +5,45 @@ kinds of options, and with the same harm. A check of a combination belongs to th
 options are in the smallest combination that shows it. If a cause has checks of several rules, the
 rule that it explains most comes first: the others have broken checks of other causes too. Groups
 that one rule explains are merged into one cause, see ``_related``.
+
+A broken elementary check explains every breach of a rule that rests on its own: those checks belong
+to its cause, and so do those that were not run because of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract import foundations, load_rules
+from pytest_ascendcache.contract.facts import (
+    Aged,
+    Aspect,
+    Ending,
+    Fact,
+    Place,
+    Subject,
+    SubjectKind,
+    Words,
+)
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.language import Language
+from pytest_ascendcache.contract.subjects import ONCE, RUNS_END, STOPPED
+from pytest_ascendcache.language import Language, text, texts, translated
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.headline import headline
+from pytest_ascendcache.reports.headline import MODE, headline, kind, next_step
+from pytest_ascendcache.reports.history import (
+    History,
+    entry_of,
+    history,
+    storing_place,
+    wrong_place,
+)
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import reason, shortened
 from pytest_ascendcache.reports.records import harm_rank
-from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
+from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding, request_of
 
 Check = Mapping[str, Any]
 
@@ -35,13 +55,36 @@ _MOST = 0.7
 """The share of a rule's broken checks from which a cause counts as that of the rule."""
 
 
+_LIMITS = {"ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"}
+_PROMISES = {
+    "--op_compiler_cache_mode": "cache-mode/default-is-disable",
+    "--op_compiler_cache_mode=disable": "cache-mode/disable-is-inert",
+    "--op_compiler_cache_mode=enable": "cache-mode/enable-reuses",
+    "--op_compiler_cache_mode=force": "cache-mode/force-purges-soc",
+    "--op_compiler_cache_dir": "cache-mode/directory-precedence",
+    "ASCEND_CACHE_PATH": "cache-mode/directory-precedence",
+    "--soc_version": "cache-mode/key-separates",
+    "--op_debug_level": "debug/level-bypasses",
+    "--op_debug_config": "debug/config-bypasses",
+    "op_debug_list": "debug/list-bypasses-listed",
+    "op_cache.ini": "aging/needs-both",
+    "ASCEND_MAX_OP_CACHE_SIZE": "aging/needs-both",
+    "ASCEND_REMAIN_CACHE_SIZE_RATIO": "aging/keeps-ratio",
+    "--op_select_implmode": "impl-mode/list-limits",
+    "--optypelist_for_implmode": "impl-mode/type-list",
+    "--op_precision_mode": "impl-mode/precision-file",
+}
+"""The rule whose promise is about a subject."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """Broken checks with one cause, those of the explaining rule first.
 
     ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
     worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
-    worst. ``rules`` counts checks by rule.
+    worst. ``rules`` counts checks by rule. ``not_judged`` are the checks that were not run because
+    they need what is broken here.
     """
 
     reason: str
@@ -52,15 +95,110 @@ class Cause:
     also: tuple[str, ...] = ()
     harms: tuple[str, ...] = ()
     fact: Fact | None = None
+    not_judged: int = 0
 
     def headline(self, language: Language) -> str:
-        """What fails to do what, in one sentence; empty if no fact says so."""
-        return headline(self.fact, language) if self.fact is not None else ""
+        """What fails to do what, in one sentence; empty if no fact says so. A rule about an event
+        names it where the fact names no more than the cache mode."""
+        if self.fact is None:
+            return ""
+        subject, event = self.fact.subject, f"event_{self.rule}"
+        if event not in texts() or not (subject is None or subject.name == MODE):
+            said, smallest = headline(self.fact, language), combination(self.checks[0])
+            levels = " ".join(f"{name}={level}" for name, level in smallest.items())
+            return (
+                text("fact_with", language, what=said, levels=levels) if levels and said else said
+            )
+        what = headline(replace(self.fact, subject=None), language)
+        on = text(event, language)
+        return text("fact_on", language, event=on, what=what) if what else ""
+
+    def sentence(self, language: Language) -> str:
+        """The headline, else the reason after what is under test."""
+        if said := self.headline(language):
+            return said
+        subject = self.fact.subject if self.fact is not None else None
+        reason = translated(self.reason, language)
+        return text("fact_of", language, subject=subject, what=reason) if subject else reason
+
+    def next(self, language: Language) -> str:
+        """What to do about it, in one line."""
+        return next_step(self.fact, language)
+
+    @property
+    def history(self) -> History | None:
+        """The runs that show it; None if its fact is about none."""
+        return history(self.checks[0], self.fact)
+
+    @property
+    def mode(self) -> str | None:
+        """The cache mode of the wrong run, empty without the option; None if no run is wrong."""
+        steps = self.checks[0]["evidence"].get("steps") or ()
+        place = wrong_place(steps, self.fact) if self.fact is not None else None
+        return request_of(steps[place]["command"]).mode if place is not None else None
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether it says that a cache mode does not do what it is there for."""
+        of_events = all(f"event_{each}" in texts() for each in self.rules)
+        return self.verdict not in _UNDECIDED and not of_events and _is_basic(self.fact)
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether it says that the cache is not where the option puts it: nothing else can be
+        found there either."""
+        subject = self.fact.subject if self.fact is not None else None
+        return subject is not None and subject.name == "--op_compiler_cache_dir"
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it says no more than that a condition does not hold."""
+        return self.fact is not None and self.fact.aspect is Aspect.CLAIM
+
+    def names_the_same(self, other: Cause) -> bool:
+        """Whether both are about the same option, variable, file or event."""
+        subject, mine = (each.fact.subject if each.fact else None for each in (other, self))
+        if subject is None or mine is None:
+            return False
+        if {subject.name, mine.name} == _LIMITS and self.fact and other.fact:
+            # Which entries age follows from both variables.
+            return self.fact.aspect is other.fact.aspect is Aspect.AGING
+        if subject.name != mine.name:
+            return False
+        return subject.name != MODE or subject.value == mine.value
+
+    def is_general(self, other: Cause) -> bool:
+        """Whether both see the same of different options: what is wrong is not the option."""
+        kinds = {kind(each.fact) for each in (self, other) if each.fact is not None}
+        return kinds in ({"changed"}, {Ending.SUCCESS.value})
+
+    def with_checks_of(self, other: Cause) -> Cause:
+        """This cause with the checks of another one, which it explains."""
+        sentences = (each.reason for each in (other,) if each.reason != self.reason)
+        fact = self.fact
+        if fact is not None and self.is_general(other) and not self.names_the_same(other):
+            fact = replace(fact, subject=None)
+        return replace(
+            self,
+            fact=fact,
+            verdict=min(self.verdict, other.verdict, key=BROKEN.index),
+            harm=min(self.harm, other.harm, key=harm_rank),
+            rules=dict(Counter(self.rules) + Counter(other.rules)),
+            checks=(*self.checks, *other.checks),
+            also=tuple(dict.fromkeys((*self.also, *sentences, *other.also))),
+            harms=tuple(sorted({*self.harms, *other.harms}, key=harm_rank)),
+            not_judged=self.not_judged + other.not_judged,
+        )
 
     @property
     def repeat(self) -> str:
         """A command that shows the cause again."""
         return str(self.checks[0].get("repeat", ""))
+
+    @property
+    def script(self) -> str:
+        """A script that shows the bug without this tool; empty if there is none."""
+        return str(self.checks[0]["evidence"].get("script", ""))
 
     @property
     def seen(self) -> str:
@@ -72,13 +210,21 @@ class Cause:
 
     @property
     def rule(self) -> str:
-        """The rule that explains the others."""
-        return next(iter(self.rules))
+        """The rule that explains the others: the one about what is under test, if a mode is not
+        obeyed."""
+        named = self.is_basic and self.promised in self.rules
+        return self.promised if named else next(iter(self.rules))
+
+    @property
+    def promised(self) -> str:
+        """The rule about the option, variable or file that is under test; empty if none is."""
+        subject = self.fact.subject if self.fact is not None else None
+        return _PROMISES.get(str(subject)) or _PROMISES.get(subject.name if subject else "", "")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for reports; checks by name."""
         return {
-            "headline": self.headline(Language.ENGLISH),
+            "headline": self.sentence(Language.ENGLISH),
             "reason": self.reason,
             "also": list(self.also),
             "verdict": self.verdict,
@@ -86,8 +232,13 @@ class Cause:
             "harms": list(self.harms),
             "seen": self.seen,
             "rules": dict(self.rules),
+            "subject": str(self.fact.subject) if self.fact and self.fact.subject else "",
+            "next": self.next(Language.ENGLISH),
+            "history": self.history.lines(Language.ENGLISH) if self.history else [],
             "checks": [each["check"] for each in self.checks],
+            "not_judged": self.not_judged,
             "repeat": self.repeat,
+            "script": self.script,
         }
 
 
@@ -138,7 +289,7 @@ class _Rules:
         simple = Counter(check["rule"] for check in group.simple)
 
         def key(rule: str) -> tuple[bool, bool, int, int]:
-            rests = any(_rests(rule, each) for each in counts)
+            rests = any(each in foundations(rule) for each in counts)
             in_part = simple[rule] <= self.broken[rule] * _MOST
             return rests, in_part, -simple[rule], self.places.get(rule, 0)
 
@@ -161,13 +312,15 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
 
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
-    checks = list(checks)
+    all_checks = list(checks)
+    checks, under, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
     for check in checks:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
         request, _ = deciding(check)
-        families = request.families if request is not None else frozenset[str]()
+        of_options = request is not None and not _of_control(check)
+        families = request.families if request and of_options else frozenset[str]()
         key = (_effect(check), families, check.get("harm"))
         group = alike.setdefault(key, _Group({key[0]}, set(), *key[1:]))
         group.checks.append(check)
@@ -178,11 +331,107 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
     rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
-    ranked = [_cause(group, rules) for group in _merged(groups, rules)]
-    return sorted(
-        ranked,
-        key=lambda each: (BROKEN.index(each.verdict), harm_rank(each.harm), -len(each.checks)),
-    )
+    merged = _merged(groups, rules)
+    for group in merged:
+        for base in {each["rule"] for each in group.checks if _is_base(each)}:
+            group.checks += under.pop(base, ())
+    starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
+    ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
+    return sorted(_one_for_each_subject(sorted(ranked, key=_badness)), key=_badness)
+
+
+def _badness(cause: Cause) -> tuple[int, int, int]:
+    return BROKEN.index(cause.verdict), harm_rank(cause.harm), -len(cause.checks)
+
+
+def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
+    """Unite causes that one bug explains: those about the same option, variable, file or event,
+    and those that rest on a cache mode which is not obeyed.
+
+    Where a mode does not do what it says, whatever else runs of that mode show follows from it;
+    where enable stores or serves nothing, nothing that needs an entry can be told either.
+    """
+    kept: list[Cause] = []
+
+    def order(cause: Cause) -> tuple[bool, bool, bool]:
+        return not cause.is_misplaced, not cause.is_basic, cause.is_claim
+
+    for cause in sorted(ranked, key=order):
+        place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
+        if place is None:
+            kept.append(cause)
+        else:
+            kept[place] = kept[place].with_checks_of(cause)
+    return kept
+
+
+_OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Words.MISSING.value}
+"""What is seen where the cache is somewhere else."""
+
+
+def _is_under(one: Cause, other: Cause) -> bool:
+    if other.verdict in _UNDECIDED:
+        return one.is_misplaced or (one.is_basic and one.mode == "enable")
+    if one.verdict in _UNDECIDED or one.fact is None or other.fact is None:
+        return False
+    if one.names_the_same(other):
+        return True
+    if one.is_misplaced and other.mode == "enable":
+        return kind(other.fact) in _OF_NO_CACHE
+    if other.is_claim and other.harm == one.harm and not one.is_claim:
+        return one.harm not in (None, Harm.NOT_DETERMINED.value)
+    return one.is_general(other) or (one.is_basic and other.mode == one.mode)
+
+
+def _is_base(check: Check) -> bool:
+    """Whether a check is a broken elementary one. Without a fact it could not tell."""
+    fact = worst_fact(check) if check["evidence"].get("elementary") else None
+    return fact is not None and fact.aspect is not Aspect.UNDECIDED and check["verdict"] in BROKEN
+
+
+def _of_control(check: Check) -> bool:
+    """Whether a check is undecided because the positive control failed."""
+    return check["verdict"] in _UNDECIDED and bool(check["evidence"].get("control"))
+
+
+def _without_dependent(
+    checks: Iterable[Check],
+) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
+    """The checks that may have causes of their own; by the rule of a broken elementary check the
+    broken ones that rest on it, and how many were not run because of it."""
+    checks = list(checks)
+    bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    own: list[Check] = []
+    under: dict[str, list[Check]] = {}
+    waiting: Counter[str] = Counter()
+    for check in checks:
+        rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
+        needed = check["evidence"].get("needs")
+        if bases and not _is_base(check) and (needed in bases or _of_control(check)):
+            waiting[needed or bases[0]] += 1
+        elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
+            under.setdefault(next(each for each in bases if each in rests_on), []).append(check)
+        else:
+            own.append(check)
+    return own, under, waiting
+
+
+def _accident(cause: Cause, starts: int) -> Cause:
+    """The cause; if it is an accident of the toolchain, with how often that happened in so many
+    runs."""
+    if cause.rule != RUNS_END:
+        return cause
+    facts = [fact for each in cause.checks for fact in facts_of(each)]
+    ends = [fact.detail for fact in facts if fact.subject == STOPPED]
+    once = [fact.detail for fact in facts if fact.subject == ONCE]
+    if once:
+        times = f"{len(once)} of {starts} runs"
+        ends.append(f"{once[0]} in {times}, not again with the same options")
+    return replace(cause, reason=ends[0], also=tuple(ends[1:]), fact=None)
+
+
+def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
+    return replace(cause, not_judged=sum(waiting.pop(each, 0) for each in cause.rules))
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
@@ -275,7 +524,7 @@ def _merged(groups: list[_Group], rules: _Rules) -> list[_Group]:
 def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     """Whether two groups are one cause: the verdict is the same, and
 
-    * one rule explains both, or a rule and one that rests on it;
+    * one rule explains both, or a rule and one that it explains;
     * or the same harm was done with the same kinds of options;
     * or the same option with the same value did the same harm;
     * or the same was observed, and did the same harm, which is worse than a stale kernel;
@@ -289,7 +538,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     same = one.harm is not None and one.harm == other.harm
     if first == second:
         return same or not any(severe)
-    if (_rests(first, second) or _rests(second, first)) and severe[0] == severe[1]:
+    if (_explains(first, second) or _explains(second, first)) and severe[0] == severe[1]:
         return True
     if same and one.families and one.families == other.families:
         return True
@@ -300,11 +549,11 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     return same and (rules.has_most(one, other) or rules.has_most(other, one))
 
 
-def _rests(rule: str, on: str) -> bool:
-    """Whether a rule rests on another, directly or through further rules."""
+def _explains(rule: str, other: str) -> bool:
+    """Whether every breach of a rule explains one of the other, maybe through further rules."""
     rules = load_rules()
-    while rule in rules and (rule := rules[rule].rests_on):
-        if rule == on:
+    while other in rules and (other := rules[other].explained_by):
+        if other == rule:
             return True
     return False
 
@@ -318,10 +567,13 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     # The check that stands for the cause: of the explaining rule's with the worst harm the one
     # with the fewest runs.
     first = min(
-        (each for each in ranked if each["rule"] == ordered[0]),
+        [each for each in ranked if each["rule"] == ordered[0] and not _is_claim(each)]
+        or [each for each in ranked if not _is_claim(each)]
+        or [each for each in ranked if each["rule"] == ordered[0]],
         key=lambda each: (
             BROKEN.index(each["verdict"]),
             harm_rank(each.get("harm")),
+            not _is_basic(worst_fact(each)),
             each["evidence"].get("starts", 0),
         ),
     )
@@ -330,6 +582,8 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     for each in ranked:
         effects.setdefault(_effect(each), each)
     main, *also = [reason(each, group.levels) for each in effects.values()]
+    if _of_control(first):
+        main = first["evidence"]["control"]
     # A combination may also show the harm of other causes that are part of it.
     simple = group.simple or ranked
     harms = sorted({each["harm"] for each in simple if each.get("harm")}, key=harm_rank)
@@ -340,14 +594,61 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         harms=tuple(each for each in harms if Harm(each).fails),
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
-        fact=worst_fact(ranked[0]),
+        fact=_named(worst_fact(ranked[0]), ranked[0]),
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
+
+
+def _is_claim(check: Check) -> bool:
+    """Whether a check is broken, and its facts say no more than that a condition does not hold."""
+    fact = worst_fact(check)
+    return fact is not None and fact.aspect is Aspect.CLAIM
+
+
+def _named(fact: Fact | None, check: Check) -> Fact | None:
+    """The fact about what can be mended: that the cache was changed, about the file if only one
+    was; that enable serves an entry of other options, about the option that differs."""
+    steps = check["evidence"].get("steps") or ()
+    if fact is None or not steps:
+        return fact
+    if kind(fact) == "changed":
+        names = {each.rpartition("/")[2] for each in steps[-1]["changes"]}
+        return _about(fact, SubjectKind.FILE, names.pop()) if len(names) == 1 else fact
+    place = wrong_place(steps, fact)
+    if kind(fact) != "served" or str(fact.subject) != f"{MODE}=enable" or place is None:
+        return fact
+    before = storing_place(steps, place, entry_of(steps[place], fact))
+    if before is None:
+        return fact
+    stored, asked = (dict(request_of(steps[each]["command"]).options) for each in (before, place))
+    for name in _KEYED:
+        value = asked.get(name, "")
+        if value != stored.get(name, "") and (value or name in stored):
+            return _about(fact, SubjectKind.OPTION, name, "" if "/" in value else value)
+    return fact
+
+
+def _about(fact: Fact, kind_: SubjectKind, name: str, value: str = "") -> Fact:
+    return replace(fact, subject=Subject(kind_, name, value))
+
+
+_KEYED = ("--op_precision_mode", "--optypelist_for_implmode", "--op_select_implmode")
+"""Options that select the kernel, the one that beats the others first."""
+
+
+def _is_basic(fact: Fact | None) -> bool:
+    """Whether a fact says that a cache mode does not do what it is there for."""
+    subject = fact.subject if fact is not None else None
+    if fact is None or subject is None or subject.name != MODE:
+        return False
+    return kind(fact) in (("unused", "again") if subject.value == "enable" else ("served", "stays"))
 
 
 def _effect(check: Check) -> str:
     """What kind of thing was observed instead of what kind of thing: the code of the fact that
     does the worst harm."""
+    if _of_control(check):
+        return "control"
     rule = str(check["rule"])
     if check["evidence"].get("findings"):
         return rule  # findings in a cache differ from rule to rule
@@ -358,9 +659,18 @@ def _effect(check: Check) -> str:
 
 
 def worst_fact(check: Check) -> Fact | None:
-    """The fact that shows the worst harm; None if the check has none."""
-    facts = (Fact.from_dict(each) for each in check["evidence"].get("facts") or ())
-    return min(facts, key=lambda each: (harm_in(each).rank, each.code), default=None)
+    """The fact that shows the worst harm, among equals one about a mode that is not obeyed; None if
+    the check has none."""
+    return min(
+        facts_of(check),
+        key=lambda each: (harm_in(each).rank, not _is_basic(each), each.code),
+        default=None,
+    )
+
+
+def facts_of(check: Check) -> list[Fact]:
+    """The facts of a check."""
+    return [Fact.from_dict(each) for each in check["evidence"].get("facts") or ()]
 
 
 def _subjects(check: Check) -> set[str]:

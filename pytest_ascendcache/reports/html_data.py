@@ -194,9 +194,10 @@ def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
 def _courses(
     checks: Iterable[Mapping[str, Any]], name: str, interest: Callable[[str, _Rows], Any]
 ) -> list[Any]:
-    """Data of charts: the number of a check, and its rows without the names of fields."""
+    """Data of charts, those of broken checks first: the number of a check, and its rows without the
+    names of fields."""
     numbered = [
-        (interest(check["rule"], rows), number, rows)
+        ((check["verdict"] in _WITH_EVIDENCE, interest(check["rule"], rows)), number, rows)
         for number, check in enumerate(checks)
         if len(rows := check["evidence"].get(name) or []) > 1
     ]

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
-from pytest_ascendcache.reports.answer import answer, counted, judged_by, where
+from pytest_ascendcache.reports.answer import answer, counted, judged_by, promising, where
 from pytest_ascendcache.reports.causes import Cause, causes_of
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
@@ -56,11 +56,14 @@ def html_report(report: Document) -> str:
 
 def _cause(cause: Cause, report: Document) -> dict[str, Any]:
     """A cause as the template shows it, with its rule as ``of``."""
-    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
+    rule = promising(cause, report)
     return {
         **cause.as_dict(),
         "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
         "where": _in_both(lambda language: where(cause, language)),
+        "said": _in_both(cause.sentence),
+        "to_do": _in_both(cause.next),
+        "picture": cause.history.as_dict() if cause.history is not None else None,
     }
 
 

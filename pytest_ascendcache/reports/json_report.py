@@ -26,11 +26,12 @@ def document(
     ``causes.Cause``), the worst first; ``deviations``, the listed ones and whether each occurred
     (empty if only a part of the suite was run); ``matrix``, which combinations were tried;
     ``is_part``, true if options or arguments left some of the suite out; ``selection``, what a
-    budget left out; ``suite``, if only the core was run: how many checks of how many, and the known
-    defects that they notice; ``baseline``, what is new and fixed since an earlier report;
-    ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
-    kernels by operator and mode, in ulp; ``checks``, a verdict record each (see
-    ``records.VerdictRecord``).
+    budget left out; ``not_judged``, the other rules of the judged documents, with the reasons;
+    ``notices`` about how the toolchain behaves; ``suite``, if only the core was run: how many
+    checks of how many, and the known defects that they notice; ``baseline``, what is new and fixed
+    since an earlier report; ``rules`` with id, level, titles, source, verdict, harm, readings;
+    ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, a verdict record
+    each (see ``records.VerdictRecord``).
     """
     by_rule: dict[str, list[VerdictRecord]] = {}
     for record in sorted(records, key=_badness):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, promise, where
+from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, promise, promising, where
 from pytest_ascendcache.reports.causes import Cause, causes_of
 from pytest_ascendcache.reports.files import Document
 
@@ -52,10 +49,9 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
             f"{text('same', language)} {news['same']}",
             "",
         ]
-    rules = {rule["id"]: rule for rule in report["rules"]}
     room = _ROOM
     for cause in causes:
-        section = _section(cause, rules[cause.rule], language)
+        section = _section(cause, report, language)
         room -= sum(map(len, section))
         if room < 0:
             lines += [text("more_than_shown", language), ""]
@@ -65,13 +61,16 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
 
 
 def workflow_commands(report: Document, language: Language = Language.ENGLISH) -> list[str]:
-    """A workflow command of GitHub for each cause: rule, harm, reason and repeat command."""
+    """A workflow command of GitHub for each cause: rule and harm, what is wrong and the runs that
+    show it, what to do, and the repeat command."""
     lines = []
     for cause in causes_of(report):
         kind = "warning" if cause.verdict == "warn" else "error"
         title = _head(cause, language)
-        reason = translated(cause.reason, language)[:_LONGEST]
-        message = f"{reason} ({where(cause, language)})\n{cause.repeat}"
+        said = cause.sentence(language)[:_LONGEST]
+        history = cause.history.lines(language) if cause.history is not None else []
+        told = [f"{said} ({where(cause, language)})", *history, cause.next(language), cause.repeat]
+        message = "\n".join(told)
         lines.append(f"::{kind} title={_property(title)}::{_escaped(message)}")
     return lines
 
@@ -83,7 +82,8 @@ def _head(cause: Cause, language: Language) -> str:
     return head + (f" ({harm})" if harm else "")
 
 
-def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[str]:
+def _section(cause: Cause, report: Document, language: Language) -> list[str]:
+    rule = promising(cause, report)
     source = rule["source"]
     statement, document = promise(rule, language)
     colon, semicolon = text("t_colon", language), text("t_semicolon", language)
@@ -94,14 +94,20 @@ def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[
     lines = [
         f"<details><summary><b>{text(f'v_{cause.verdict}', language)}</b>"
         f"{f' <b>{harm}</b>' if harm else ''} <code>{cause.rule}</code>{colon}"
-        f"{_plain(translated(cause.reason, language))} ({where(cause, language)})</summary>",
+        f"{_plain(cause.sentence(language))} ({where(cause, language)})</summary>",
         "",
+        f"**{_plain(cause.next(language))}**",
+        "",
+        *(_block("\n".join(cause.history.lines(language))) if cause.history else ()),
         f"{_plain(statement)} ({text('l_' + rule['level'], language)}{semicolon}{place})",
         "",
     ]
     lines += [f"- {_plain(translated(each, language))}" for each in cause.also[:_SHOWN]]
     lines += ["", *(f"- `{name}`: {count}" for name, count in cause.rules.items())]
     lines += ["", f"- `{_code(cause.checks[0]['check'])}`", "", *_block(cause.repeat)]
+    if cause.script:
+        lines += [f"{text('script_title', language)}{text('t_colon', language)}", ""]
+        lines += _block(cause.script)
     return [*lines, "</details>", ""]
 
 

@@ -114,12 +114,6 @@ def _all_pairs(message: str) -> str:
     return shortened("; also: ".join(pairs)) if len(pairs) > 1 else ""
 
 
-def bare(reason: str) -> str:
-    """A reason without its request: what was observed, and what was expected."""
-    head, separator, what = reason.partition(": ")
-    return what if separator and head.startswith("with ") else reason
-
-
 def sentences(message: str) -> list[str]:
     """The lines of a message that are sentences, without object notation and comparisons."""
     kept: list[str] = []

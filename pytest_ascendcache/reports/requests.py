@@ -76,7 +76,7 @@ def request_of(command: str) -> Request:
 def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
     """The request with the wrong outcome, and the request before it, whose entry it met."""
     steps: Sequence[Mapping[str, Any]] = check["evidence"].get("steps") or ()
-    steps = [each for each in steps if _asks_a_cache(each["command"])]
+    steps = [each for each in steps if asks_a_cache(each["command"])]
     if not steps:
         return None, None
     facts = check["evidence"].get("facts") or ()
@@ -93,7 +93,12 @@ def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
     return request_of(steps[place]["command"]), before
 
 
-def _asks_a_cache(command: str) -> bool:
+def chip_of(command: str) -> str:
+    """The chip that a command compiles for; empty if it names none."""
+    return command.partition("--soc_version=")[2].partition(" ")[0]
+
+
+def asks_a_cache(command: str) -> bool:
     """Whether a command compiles with a cache, except an empty one for comparison."""
     return _FRESH.search(command) is None and (_MODE in command or "--singleop" in command)
 

@@ -14,12 +14,21 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, promise, where
+from pytest_ascendcache.reports.accounted import accounted
+from pytest_ascendcache.reports.answer import (
+    answer,
+    counted,
+    harm_of,
+    judged_by,
+    promise,
+    promising,
+)
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause, Check, causes_of
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.reasons import bare, shortened
+from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import tally, tally_text
+from pytest_ascendcache.reports.requests import request_of
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -40,18 +49,21 @@ _ANSWERS: Mapping[str, Mapping[str, bool]] = {
 _SCREEN = 16
 """Lines for causes on a terminal of 24. The others hold totals, editions, the answer, pytest's own
 line, what was judged, and the prompt."""
-_CAUSES = 10
-"""How many causes the last screen shows at most; all of them have blocks above it."""
+_LINES = 24
+"""Lines of a terminal; a log shows twice as many of causes."""
 _NARROWEST, _WIDEST = 60, 110
-_CHANGES = 8
-"""How many changed files are shown; the other reports have all of them."""
+_EVIDENCE, _FINDINGS = 3, 10
+"""How many ranks and lines of output, and how many findings of an audit, a block shows; the other
+reports have all."""
+_RULES = 3
+"""How many rules a block names."""
 _NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
 _LABEL = 9
 """Columns of the labels in a block."""
 _LITTLE = 12
 """Columns that a title needs to be shown in its line."""
 _ROWS = 25
-"""From this many rules on, those that passed are folded into a line for each family."""
+"""From this many rules on, they have no line each, unless pytest is asked to be verbose."""
 
 
 _JudgedRule = tuple[Mapping[str, Any], Sequence[Check]]
@@ -96,13 +108,13 @@ class TerminalReport:
         _accuracy(self)
         for line in self.report.get("matrix", ()):
             self.paragraph(translated(line, self.language))
-        _inapplicable(self)
+        if not self.is_short:
+            _inapplicable(self)
         starts = sum(each["starts"] for each in evidence)
         operators = sum(each["compiles"] for each in evidence)
-        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
-        if later := sum(each.get("harm_starts", 0) for each in evidence):
-            seconds = sum(each.get("harm_seconds", 0.0) for each in evidence)
-            self.paragraph(self.say("t_harm_starts", starts=later, seconds=f"{seconds:.0f}"))
+        later = sum(each.get("harm_starts", 0) for each in evidence)
+        key = "t_starts_with_harm" if later else "t_starts"
+        self.paragraph(self.say(key, starts=starts, operators=operators, later=later))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
@@ -116,16 +128,18 @@ class TerminalReport:
             self._totals(part)
         self._editions()
         self.write_incomplete()
-        shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
-        room = _SCREEN if self.reporter.isatty else 2 * _CAUSES
-        room -= len(self.report.get("edition_notices", ())) + bool(rest)
-        for number, cause in enumerate(shown, 1):
-            # The worst causes get room for their reason, the others at least one line.
-            left = len(shown) - number + 1
-            lines = max((room - left) // left, int(room > left), 0)
-            lines = min(lines, 3)
-            room -= _short(self, number, cause, lines)
-        if rest:
+        room = _SCREEN if self.reporter.isatty else 2 * _LINES
+        room -= len(self.report.get("edition_notices", ()))
+        blocks = [_short(self, number, each) for number, each in enumerate(self.causes, 1)]
+        shown = 0
+        for number, block in enumerate(blocks, 1):
+            room -= len(block)
+            if room < (number < len(blocks)) and shown:
+                break
+            shown = number
+            for line in block:
+                self.reporter.line(line, **_COLOURS[self.causes[number - 1].verdict])
+        if rest := self.causes[shown:]:
             checks = sum(len(each.checks) for each in rest)
             self.paragraph(
                 self.say(
@@ -134,6 +148,8 @@ class TerminalReport:
                     checks=counted("checks", checks, self.language),
                 )
             )
+        for line in accounted(self.report, self.language):
+            self.paragraph(line)
         releases = [translated(each, self.language) for each in self.report.get("answers", ())]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
@@ -142,13 +158,20 @@ class TerminalReport:
         """Write the editions that the run judged by, and notices about them."""
         if editions := judged_by(self.report, self.language):
             self.paragraph(editions)
-        for notice in self.report.get("edition_notices", ()):
+        for notice in (*self.report.get("edition_notices", ()), *self.report.get("notices", ())):
             self.paragraph(translated(notice, self.language), yellow=True)
 
     def write_incomplete(self) -> None:
         """Write how many checks did not run because the run was cut short."""
         if missing := self.report.get("checks_without_verdict"):
             self.paragraph(self.say("t_incomplete", count=missing), red=True)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the report leaves to other reports what is not broken: it has many rules, some
+        are broken, and pytest is not asked to be verbose."""
+        many = len(self.rules) >= _ROWS and self.reporter.verbosity <= 0
+        return many and bool(self.causes)
 
     @property
     def width(self) -> int:
@@ -180,9 +203,19 @@ class TerminalReport:
     def labelled(self, key: str, text: str, lines: int | None = None) -> None:
         """Write a text behind a label, at most ``lines`` of it; the label is on the first."""
         label = self.say(key) if key else ""
-        for line in self.lines(text, _LABEL)[:lines]:
+        for line in wrapped(text, width=self.width - _LABEL)[:lines]:
             self._line(label, line)
             label = ""
+
+    def whole(self, key: str, text: str) -> None:
+        """Write a text behind a label; in logs on one line, so that tools find it."""
+        for number, line in enumerate(self.lines(text, _LABEL)):
+            self._line("" if number else self.say(key), line)
+
+    def table(self, key: str, rows: Sequence[str]) -> None:
+        """Write rows behind a label."""
+        for number, row in enumerate(rows):
+            self._line("" if number else self.say(key), row)
 
     def command(self, key: str, command: str) -> None:
         """Write a command on one line: users can copy a line that the terminal breaks."""
@@ -192,9 +225,21 @@ class TerminalReport:
         self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{text}")
 
     def _rules(self) -> None:
-        shown, folded = _folded(self.rules)
-        rows = [_row_of(self, *judged) for judged in shown]
-        rows += [_family_row(self, name, members) for name, members in folded.items()]
+        """Write a line for each rule. Of many rules only how many passed of each family is written:
+        what is broken follows with its cause."""
+        if self.is_short:
+            return
+        if len(self.rules) >= _ROWS and self.reporter.verbosity <= 0:
+            passed = Counter(
+                rule["id"].partition("/")[0]
+                for rule, _ in self.rules
+                if rule["verdict"] == Verdict.PASS.value
+            )
+            families = self.say("t_between").join(f"{each} {passed[each]}" for each in passed)
+            if passed:
+                self.paragraph(self.say("t_passed", families=families))
+            return
+        rows = [_row_of(self, *judged) for judged in self.rules]
         widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
         for verdict, counts, name, title, below in rows:
             word = self.verdict(verdict)
@@ -212,13 +257,13 @@ class TerminalReport:
         what = counted(part, sum(counts.values()), self.language)
 
         def line_of(counts: Mapping[str, int]) -> str:
-            words = [f"{count} {self.verdict(verdict)}" for verdict, count in counts.items()]
+            words = [f"{each} {self.verdict(verdict)}" for verdict, each in counts.items()]
             separator = self.say("t_between")
             return self.say("t_totals", what=what, counts=separator.join(words))
 
         line = line_of(counts)
-        if self.reporter.isatty and columns(line) > self.width:
-            line = line_of({verdict: count for verdict, count in counts.items() if count})
+        if (self.reporter.isatty or self.is_short) and columns(line) > self.width:
+            line = line_of({verdict: each for verdict, each in counts.items() if each})
         self.paragraph(line)
 
 
@@ -237,33 +282,8 @@ def _row_of(terminal: TerminalReport, rule: Mapping[str, Any], checks: Sequence[
     return rule["verdict"], _tally(terminal, checks), rule["id"], title, below
 
 
-def _family_row(terminal: TerminalReport, name: str, members: Sequence[_JudgedRule]) -> _Row:
-    checks = [check for _, of_rule in members for check in of_rule]
-    verdict = members[0][0]["verdict"]
-    title = counted("rules", len(members), terminal.language)
-    if verdict == _NOT_APPLICABLE:
-        title += f": {translated(checks[0]['message'], terminal.language)}"
-    return verdict, _tally(terminal, checks), name.strip(), title, []
-
-
 def _tally(terminal: TerminalReport, checks: Sequence[Check]) -> str:
     return tally_text(tally(Verdict(each["verdict"]) for each in checks), terminal.language)
-
-
-def _folded(rules: Sequence[_JudgedRule]) -> tuple[list[_JudgedRule], dict[str, list[_JudgedRule]]]:
-    """Rules with a line each, and those that share a line with their family: quiet ones."""
-    shown: list[_JudgedRule] = []
-    folded: dict[str, list[_JudgedRule]] = {}
-    for rule, checks in rules:
-        noted = rule["readings"] or any(check["evidence"]["notes"] for check in checks)
-        passed = rule["verdict"] == Verdict.PASS.value
-        quiet = rule["verdict"] == _NOT_APPLICABLE or (passed and not noted)
-        if quiet and len(rules) >= _ROWS:
-            name = f"{rule['id'].partition('/')[0]}/*{'' if passed else ' '}"
-            folded.setdefault(name, []).append((rule, checks))
-        else:
-            shown.append((rule, checks))
-    return shown, folded
 
 
 def _inapplicable(terminal: TerminalReport) -> None:
@@ -343,110 +363,79 @@ def write_news(terminal: TerminalReport, news: News) -> None:
         terminal.paragraph(translated(line, terminal.language), red=is_new, green=is_fixed)
 
 
-def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> int:
-    """Write a cause briefly: verdict, harm and place, then the reason on at most ``lines`` lines.
-
-    Without lines of its own the reason follows on the first line. Returns the number of lines.
-    """
-    verdict = terminal.verdict(cause.verdict)
+def _short(terminal: TerminalReport, number: int, cause: Cause) -> list[str]:
+    """A cause on the last screen: its number, its verdict, and what is wrong."""
     harm = harm_of(cause, terminal.language)
-    head = f"{number:>2}  "
-    terminal.reporter.write(head)
-    terminal.reporter.write(verdict, **_COLOURS[cause.verdict], bold=True)
-    place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
-    if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
-        harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
-    line = "".join(f"  {each}" for each in (harm, place) if each)
-    if lines < 1:
-        reason = cause.headline(terminal.language)
-        reason = reason or translated(bare(cause.reason), terminal.language)
-        terminal.reporter.line(cut(f"{line}: {reason}", room))
-        return 1
-    terminal.reporter.line(cut(line, room))
-    width = terminal.width - 4
-    headline = wrapped(cause.headline(terminal.language), width=width)
-    for line in headline[:lines]:
-        terminal.reporter.line("    " + line)
-    lines -= len(headline[:lines])
-    if headline and not lines:
-        return 1 + len(headline)
-    reason_lines = wrapped(translated(cause.reason, terminal.language), width=width)
-    if len(reason_lines) > lines:
-        # What was observed says more than the request, which is in the block of the cause.
-        reason_lines = wrapped(translated(bare(cause.reason), terminal.language), width=width)
-    if len(reason_lines) > lines:
-        reason_lines = [*reason_lines[: lines - 1], cut(" ".join(reason_lines[lines - 1 :]), width)]
-    for line in reason_lines:
-        terminal.reporter.line("    " + line)
-    return 1 + len(headline) + len(reason_lines)
+    kind = f"{terminal.verdict(cause.verdict)}{f' ({harm})' if harm else ''}"
+    line = f"{kind}{terminal.say('t_colon')}{cause.sentence(terminal.language)}"
+    first, *rest = wrapped(line, width=terminal.width - 4)
+    return [f"{number:>2}  {first}", *(f"    {each}" for each in rest)]
+
+
+def _waiting(terminal: TerminalReport, cause: Cause) -> str:
+    """How many checks were not run because of a cause."""
+    checks = counted("checks", cause.not_judged, terminal.language)
+    return terminal.say("t_waiting", checks=checks)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
-    """Write everything about a cause, with the evidence of one of its checks."""
+    """Write a cause: what is wrong, the promise, the runs that show it, and what to do."""
     language, check = terminal.language, cause.checks[0]
-    rule = next(each for each in terminal.report["rules"] if each["id"] == cause.rule)
-    terminal.section("section_cause", sep="-", number=number, rule=cause.rule)
+    rule = promising(cause, terminal.report)
+    terminal.section("section_cause", sep="-", number=number, rule=rule["id"])
+    if said := cause.headline(language):
+        terminal.labelled("t_what", said)
+    else:
+        terminal.whole("t_why", cause.sentence(language))
     statement, document = promise(rule, language)
-    level = terminal.say(f"l_{rule['level']}")
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
-    place = f"{level}{semicolon}{document}{colon}{rule['source']['section']}"
-    if what := cause.headline(language):
-        terminal.labelled("t_what", what)
-    terminal.labelled("t_promise", f"{statement} ({place})")
+    terminal.labelled("t_promise", f"{statement} ({document})")
     broken = terminal.say("t_between").join(
-        f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
+        f"{name}{colon}{counted('checks', count, language)}"
+        for name, count in [*cause.rules.items()][:_RULES]
     )
-    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}{semicolon}{broken}")
-    if harm := harm_of(cause, language):
-        seen = f"{colon}{translated(cause.seen, language)}" if cause.seen else ""
-        terminal.labelled("t_harm", harm + seen)
-    terminal.labelled("t_why", translated(cause.reason, language))
-    for other in cause.also[:3]:
-        terminal.labelled("t_also", translated(other, language), lines=3)
-    terminal.labelled("t_check", check["check"].rpartition("::")[2])
-    _evidence(terminal, check, cause.reason)
-
-
-def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
-    evidence = check["evidence"]
-    sandbox = evidence["sandbox"]
-    findings = check["message"].splitlines()[1:] if evidence["findings"] else ()
-    for finding in map(shortened, findings):
-        if finding.strip() not in reason:  # the reason names the first one
-            terminal.labelled("", translated(finding, terminal.language))
-    if sandbox:
-        terminal.command("t_sandbox", f"SANDBOX={sandbox}")
-    for note in evidence["ranks"]:
-        label = terminal.say("t_rank", number=note["rank"])
-        ending = translated(note["ending"], terminal.language)
-        terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
-        _output(terminal, note["output"], 3)
-    steps = evidence["steps"]
-    for step in steps:
-        _step(terminal, step, sandbox, is_last=step is steps[-1])
+    more = f" +{len(cause.rules) - _RULES}" if len(cause.rules) > _RULES else ""
+    harm = "".join(f"{each}{semicolon}" for each in (harm_of(cause, language),) if each)
+    verdict = terminal.verdict(cause.verdict)
+    waiting = f"{semicolon}{_waiting(terminal, cause)}" if cause.not_judged else ""
+    terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}{waiting}")
+    if cause.history is not None and not check["evidence"]["ranks"]:
+        terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
+    else:
+        if cause.seen:
+            seen = f"{harm_of(cause, language)}{colon}{translated(cause.seen, language)}"
+            terminal.whole("t_harm", seen)
+        _evidence(terminal, check, cause.reason)
+    terminal.labelled("t_next", cause.next(language))
+    if script := check["evidence"].get("script"):
+        terminal.labelled(
+            "t_script", terminal.say("script_beside", number=number, lines=script.count("\n"))
+        )
     terminal.command("t_repeat", check["repeat"])
 
 
-def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool) -> None:
-    def say(sentence: str) -> str:
-        return translated(sentence, terminal.language)
+def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
+    """Write what a check without a history saw: findings, how ranks and its last run ended, and the
+    last lines of the output."""
+    evidence = check["evidence"]
+    findings = check["message"].splitlines()[1:] if evidence["findings"] else []
+    for finding in map(shortened, findings[:_FINDINGS]):
+        if finding.strip() not in reason:  # the reason names the first one
+            terminal.labelled("", translated(finding, terminal.language))
+    if len(findings) > _FINDINGS:
+        terminal.labelled("", f"+{len(findings) - _FINDINGS}")
+    for note in evidence["ranks"][:_EVIDENCE]:
+        label = terminal.say("t_rank", number=note["rank"])
+        ending = translated(note["ending"], terminal.language)
+        terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
+        _output(terminal, note["output"])
+    for step in evidence["steps"][-1:]:
+        terminal.labelled("t_request", str(request_of(step["command"])))
+        terminal.labelled("", translated(step["ending"], terminal.language))
+        _output(terminal, step["output"])
 
-    command = step["command"].replace(sandbox, "$SANDBOX") if sandbox else step["command"]
-    terminal.command("t_request", command)
-    terminal.labelled("", say(step["ending"]))
-    for outcome in step["outcomes"]:
-        operator, separator, fate = outcome.rpartition("): ")
-        line = f"{operator}{separator}{say(fate)}" if separator else say(outcome)
-        terminal.labelled("t_observed", line)
-    changes = [f"{path} {change}" for path, change in step["changes"].items()]
-    for change in changes[:_CHANGES] if is_last else ():
-        terminal.labelled("t_changed", say(shortened(change)))
-    if is_last and len(changes) > _CHANGES:
-        terminal.labelled("", f"+{len(changes) - _CHANGES}")
-    _output(terminal, step["output"], 5)
 
-
-def _output(terminal: TerminalReport, output: str, lines: int) -> None:
-    for line in output.strip().splitlines()[-lines:]:
+def _output(terminal: TerminalReport, output: str) -> None:
+    for line in output.strip().splitlines()[-_EVIDENCE:]:
         printable = "".join(each if each.isprintable() else "?" for each in line)
         terminal.labelled("t_said", printable, lines=2)

@@ -14,7 +14,7 @@ from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.facts import Delivery as Kernel
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers, Place
 from pytest_ascendcache.contract.harm import Harm, harm_in
-from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
+from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.stress.checker import Kind, Violation
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.history import Compile, Delivery, Header, RoundRecord
@@ -44,9 +44,7 @@ def observed_facts(
     seen += [
         Fact.seen(Ending.CRASH, f"rank {each.rank} was ended by signal {-each.returncode}")
         for each in last.deliveries
-        if each.returncode is not None
-        and each.returncode < 0
-        and each.returncode not in FROM_OUTSIDE
+        if each.returncode is not None and crashed(each.returncode)
     ]
     if any(each.kind not in _SEEN for each in broken):
         seen += _later(executor, header, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from pytest_ascendcache.processes.launch import (
     ToolchainError,
     end_all,
 )
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains.protocol import CompileRequest, CompileResult, StagedChange
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ class CommandToolchain(BaseToolchain, ABC):
     def __init__(self, launcher: Launcher, deadline: float) -> None:
         self.launcher = launcher
         self._deadline = deadline
+        self._longest = 0.0
+        self._longest_of_one = 0.0
 
     @abstractmethod
     def command(self, request: CompileRequest) -> tuple[str, list[str]]:
@@ -116,7 +120,28 @@ class CommandToolchain(BaseToolchain, ABC):
         return request
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        return wait_for_all((self._start(self.prepared(each)) for each in requests), self._deadline)
+        started = (self._start(self.prepared(each)) for each in requests)
+        began = time.monotonic()
+        results = wait_for_all(started, self._deadline, self._patience(requests))
+        seconds = time.monotonic() - began
+        if all(each.returncode is not None for each in results):
+            self._longest = max(self._longest, seconds)
+            each_took = seconds / max(1, _operators(requests))
+            self._longest_of_one = max(self._longest_of_one, each_took)
+            return [replace(each, seconds=seconds) for each in results]
+        waited = min(self._deadline, round(seconds))
+        return [
+            each if each.returncode is not None else replace(each, deadline=waited)
+            for each in results
+        ]
+
+    def _patience(self, requests: Sequence[CompileRequest]) -> float:
+        """Seconds of sleep after which a process counts as hanging: many times what any run so far
+        took. A process that is held on purpose may sleep."""
+        if not self._longest or any(each.plan is not None for each in requests):
+            return self._deadline
+        expected = max(self._longest, self._longest_of_one * _operators(requests))
+        return min(self._deadline, max(_SLEEP, _TIMES * expected))
 
     def close(self) -> None:
         self.launcher.close()
@@ -151,6 +176,8 @@ class CommandToolchain(BaseToolchain, ABC):
             returncode=ended.returncode,
             deadline=self._deadline,
             output=ended.output,
+            left_behind=ended.left_behind,
+            printed=ended.printed,
             delivered=tuple(path if path.is_file() else None for path in paths),
         )
         if result.succeeded or not self.keeps_logs:
@@ -158,9 +185,22 @@ class CommandToolchain(BaseToolchain, ABC):
         return replace(result, log=error_lines(log_directory(request)))
 
 
-def wait_for_all(started: Iterable[Started[Result]], seconds: float) -> list[Result]:
-    """Start processes, wait ``seconds`` for all of them, and return their results. No process
-    outlives this call, even if one cannot be started or the run is interrupted."""
+_SLEEP, _TIMES = 10.0, 5.0
+"""Seconds that a process may sleep at least, and by how many times it may outlast others."""
+_SHORT = 3.0
+"""Seconds before anyone looks whether a process sleeps; looking costs more than most runs."""
+
+
+def _operators(requests: Sequence[CompileRequest]) -> int:
+    return sum(len(each.operators) for each in requests)
+
+
+def wait_for_all(
+    started: Iterable[Started[Result]], seconds: float, sleep: float = math.inf
+) -> list[Result]:
+    """Start processes, wait ``seconds`` for all of them, and return their results. When all of them
+    sleep for ``sleep`` seconds, they hang. No process outlives this call, even if one cannot be
+    started or the run is interrupted."""
     running: list[Started[Result]] = []
     results: list[Result] = []
     try:
@@ -168,7 +208,12 @@ def wait_for_all(started: Iterable[Started[Result]], seconds: float) -> list[Res
             running.append(each)
         deadline = time.monotonic() + seconds
         for process, result in running:
-            results.append(result(process.wait(deadline)))
+            until = deadline
+            if sleep < seconds and not process.ends_within(min(_SHORT, sleep)):
+                others = [each for each, _ in running if each is not process]
+                ends_or_sleeps(process, sleep, deadline - time.monotonic(), others)
+                until = time.monotonic()
+            results.append(result(process.wait(until)))
     finally:
         end_all([process for process, _ in running[len(results) :]])
     return results

@@ -60,13 +60,18 @@ class CompileResult(ProcessResult):
     ``returncode`` is negative for a signal, and None if the process group was killed at the
     ``deadline`` (seconds). ``output`` is the end of what the process printed, ``log`` what its log
     files say about a failure. ``delivered`` has one file for each operator, or None if the file is
-    missing; operators of one model share a file.
+    missing; operators of one model share a file. ``left_behind`` counts
+    processes that outlived it, ``printed`` bytes, and ``seconds`` how long the process and those
+    started together with it took; 0 where nobody counted.
     """
 
     request: CompileRequest
     environment: Mapping[str, str]
     delivered: tuple[Path | None, ...]
     log: str = ""
+    left_behind: int = 0
+    printed: int = 0
+    seconds: float = 0.0
 
     @property
     def settings(self) -> Mapping[str, str]:

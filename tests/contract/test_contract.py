@@ -20,6 +20,7 @@ from pytest_ascendcache.contract import (
     Verdict,
     bystander_fates,
     expected_outcomes,
+    foundations,
     is_under_debug,
     load_rules,
     rules,
@@ -273,6 +274,13 @@ def test_rules_cannot_be_changed_and_titles_are_distinct():
         table["mine"] = None
     for attribute in ("title_en", "title_zh", "statement"):
         assert len({getattr(each, attribute) for each in table.values()}) == len(table)
+
+
+def test_what_rules_rest_on_exists_and_has_no_circle():
+    table = load_rules()
+    for rule in table.values():
+        assert {*rule.rests_on, *filter(None, [rule.explained_by])} <= set(table), rule.id
+        assert all(rule.id not in foundations(each) for each in foundations(rule.id)), rule.id
 
 
 @pytest.mark.parametrize("capability", Capability)

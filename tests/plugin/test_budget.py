@@ -81,7 +81,7 @@ def test_the_end_says_what_was_left_out(
             "*a selection of checks (--ascend-budget=20runs), not the whole suite",
             "--ascend-budget=20runs: * of * checks were run; they catch at least * of * known "
             "defects (*%)",
-            "not judged at all: 1 rule: cache-mode/parallel-force",
+            "not judged: 1 rule: cache-mode/parallel-force",
         ]
     )
     report = json.loads((pytester.path / "report.json").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from pytest_ascendcache.qualification.scenes.caches import INI, kernel_cache, put
 
+REFERENCE = f"{sys.executable} -m pytest_ascendcache.reference.atc"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SAME = "--ascend-rule=cache-mode/default-is-disable"
 DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
@@ -73,24 +75,43 @@ def test_header_totals_and_report_say_the_edition(
         ),
     ],
 )
-def test_what_differs_is_undecided_where_the_edition_is_not_known(
+def test_a_breach_is_undecided_where_the_edition_is_not_known(
     suite: pytest.Pytester, toolkit: str, opp: str, why: str
 ) -> None:
+    """Not every edition has ASCEND_CACHE_PATH. What is kept passes, whatever the edition."""
     program = _atc(suite.path, toolkit, opp)
+    program.write_text(f'#!/bin/sh\nunset ASCEND_CACHE_PATH\nexec {REFERENCE} "$@"\n')
     result = suite.runpytest_subprocess(
-        DIFFERS, "--ascend-report=report.json", f"--ascend-atc={program}"
+        DIFFERS,
+        "--ascend-report=report.json",
+        f"--ascend-atc={program}",
+        "-k=environment_beats_home or option_beats_environment",
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        [f"ascendcache: {why}: rules that differ between editions are undecided"]
+        [
+            f"ascendcache: {why}: a promise that not every edition makes is undecided where it is "
+            "not kept; name the edition: --ascend-edition=8.0*"
+        ]
     )
     document = json.loads((suite.path / "report.json").read_text())
-    assert {check["verdict"] for check in document["checks"]} == {"undecided"}
-    messages = {check["message"] for check in document["checks"]}
-    assert all(
-        f"{why}, and editions differ here; name one with --ascend-edition" in each
-        for each in messages
+    checks = {check["check"].partition("::")[2]: check for check in document["checks"]}
+    broken = checks["test_environment_beats_home"]
+    assert (broken["verdict"], broken["harm"]) == ("undecided", None)
+    named = f"{why}, and not every edition promises this; name one: --ascend-edition: "
+    assert broken["message"].startswith(named)
+    (cause,) = document["causes"]
+    assert cause["headline"].startswith("ASCEND_CACHE_PATH: ")
+    assert cause["not_judged"] == 1
+
+
+def test_a_kept_promise_passes_where_the_edition_is_not_known(suite: pytest.Pytester) -> None:
+    program = _atc(suite.path, "", "")
+    program.write_text(f'#!/bin/sh\nexec {REFERENCE} "$@"\n')
+    result = suite.runpytest_subprocess(
+        DIFFERS, f"--ascend-atc={program}", "-k=environment_beats_home"
     )
+    result.assert_outcomes(passed=1, deselected=result.parseoutcomes()["deselected"])
 
 
 @pytest.mark.parametrize(

@@ -68,21 +68,21 @@ def test_every_observation_has_words(observed, language) -> None:
         ),
         (
             outcome_fact(HIT, [NEW], subject=ruling(CompileOptions())),
-            "without --op_compiler_cache_mode: an old kernel is served where a new one has to be "
-            "compiled",
+            "without --op_compiler_cache_mode the cache is used: kernels from before are served",
         ),
         (
             outcome_fact(Outcome(COMPILED, REWRITTEN), [HIT], subject=ENABLE),
-            "--op_compiler_cache_mode=enable: an operator is compiled again although its entry is "
-            "valid",
+            "--op_compiler_cache_mode=enable reuses nothing: operators are compiled again although "
+            "their entries are valid",
         ),
         (
             outcome_fact(Outcome(COMPILED, ABSENT), [NEW], subject=ENABLE),
-            "--op_compiler_cache_mode=enable: the cache is not used",
+            "--op_compiler_cache_mode=enable has no effect: nothing is stored, the cache is not "
+            "used",
         ),
         (
             outcome_fact(KEPT, [REMOVED], subject=FORCE),
-            "--op_compiler_cache_mode=force: entries stay that have to be removed",
+            "--op_compiler_cache_mode=force does not remove the entries that were in the cache",
         ),
         (outcome_fact(REMOVED, [KEPT]), "entries are gone or replaced that have to stay"),
         (Fact.of(Aspect.CLAIM, "not left"), ""),

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import io
+import re
+from enum import Enum
 
 import pytest
 from _pytest.terminal import TerminalReporter  # public from pytest 8.4 on
 
 from pytest_ascendcache.contract import Verdict, load_rules
+from pytest_ascendcache.contract.facts import (
+    Aged,
+    Delivery,
+    Ending,
+    Fact,
+    Later,
+    Numbers,
+    Place,
+    Subject,
+    SubjectKind,
+    Words,
+)
 from pytest_ascendcache.language import Language
+from pytest_ascendcache.observation.evidence import Step
+from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.terminal import TerminalReport
 from pytest_ascendcache.words.layout import columns
 from tests.sample_reports import record, report
 
 OTHERS = 4
 """Lines above or below the answer: one of pytest, two on what was judged, and the prompt."""
+ENGLISH = re.compile(r"(?:\b[a-z]{2,}\b[ ,;:]+){2}\b[a-z]{2,}\b")
+"""Three English words in a row."""
 RULES = [
     "cache-mode/enable-stores",
     "cache-mode/enable-reuses",
@@ -59,9 +77,53 @@ def test_the_answer_fits_a_screen(
     heading, *lines = _screen(pytester, broken, language, tty=True)
     assert len(lines) + OTHERS <= 24
     assert max(map(columns, [heading, *lines])) <= 80
-    assert sum("promise" in line for line in lines) >= min(broken, 10)
+    whole = sum(
+        "not what the document says of it" in "".join(lines[at : at + 3])
+        for at, line in enumerate(lines)
+        if line[:2].strip().isdigit()
+    )
+    assert whole >= min(broken, 3)
+    assert not any("…" in line for line in lines)
 
 
 def test_a_log_has_room_for_every_reason(pytester: pytest.Pytester) -> None:
     lines = _screen(pytester, 10, Language.ENGLISH, tty=False)
-    assert sum(line.startswith("    what was seen") for line in lines) == 10
+    assert sum("what was seen" in line for line in lines) == 10
+
+
+def test_the_chinese_of_a_broken_toolchain_is_chinese(pytester: pytest.Pytester) -> None:
+    # Options, paths, rule ids and commands to paste stay as they are.
+    result = pytester.runpytest_subprocess(
+        "--ascend-cache",
+        "--ascend-rule=cache-mode/default-is-disable",
+        "--ascend-defect=default-is-enable",
+        "--ascend-language=zh",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    begin = next(at for at, line in enumerate(result.outlines) if "昇腾编译缓存契约" in line)
+    names = ("pytest --ascend", "判定对象")  # a command, and the name of what was judged
+    lines = [line for line in result.outlines[begin:] if not any(each in line for each in names)]
+    own = [line for line in lines if not re.match(r"=+ .* in [\d.]+s", line)]
+    assert any("仍启用了缓存" in line for line in own)
+    assert [line for line in own if ENGLISH.search(line)] == []
+
+
+@pytest.mark.parametrize("kind", [Delivery, Ending, Later, Aged, Place, Words, Numbers])
+def test_every_history_is_chinese(kind: type[Enum]) -> None:
+    subject = Subject(SubjectKind.OPTION, "--op_debug_level", "1")
+    command = "cd /box && HOME=/box atc --singleop=x.json --op_debug_level=1"
+    step = Step(command, "ended with exit status 0", ("Add(float32[4]): x",), {}, "", ("a/b",))
+    checks = [
+        record(
+            f"test_{each.name}.py::test",
+            verdict=Verdict.FAIL,
+            steps=[step.as_dict()],
+            facts=[Fact.seen(each, "", subject=subject).as_dict()],
+        )
+        for each in kind
+    ]
+    for check in checks:
+        (cause,) = causes_of(report(check))
+        assert cause.history is not None
+        told = [*cause.history.lines(Language.CHINESE), cause.next(Language.CHINESE)]
+        assert [line for line in told if ENGLISH.search(line)] == []

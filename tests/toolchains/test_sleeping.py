@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+from pytest_ascendcache.toolchains import base
 
 LONG = 60.0
 
@@ -66,3 +67,14 @@ def test_an_end_is_noticed_at_once(tmp_path: Path) -> None:
     ends_or_sleeps(running, LONG, LONG)
     assert time.monotonic() < until
     assert running.wait(until).returncode == 3
+
+
+def test_compiles_that_all_sleep_are_ended_before_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "_SHORT", 0.1)
+    until = time.monotonic() + LONG
+    hangs = [(started(tmp_path, "sleep 3600"), lambda ended: ended.returncode) for _ in "12"]
+    ends = [(started(tmp_path, "exit 3"), lambda ended: ended.returncode)]
+    assert base.wait_for_all([*hangs, *ends], LONG, 0.5) == [None, None, 3]
+    assert time.monotonic() < until

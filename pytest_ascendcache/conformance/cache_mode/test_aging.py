@@ -45,7 +45,15 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
     rest_entry,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, NEW, needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    ENABLE,
+    FORCE,
+    HIT,
+    NEW,
+    elementary,
+    needs,
+    rule,
+)
 from pytest_ascendcache.contract import (
     CacheLimits,
     CacheMode,
@@ -188,10 +196,11 @@ BY_HAND = (
 """The document's own text: "若op_cache.ini文件不存在,则需要手动创建"."""
 
 
+@elementary("written")
 @rule("aging/ini-for-all-users")
-@pytest.mark.parametrize("place", ["documented", "generated"])
+@pytest.mark.parametrize("place", ["documented", "generated", "written"])
 def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
-    """The file is in the documented place before any run, or replaces the toolchain's own."""
+    """The file is in the documented place before any run, replaces the toolchain's own, or both."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
     text = BY_HAND.format(*cache.edition.ini)
@@ -199,9 +208,9 @@ def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, pl
         cache.root.mkdir()
         (cache.root / "op_cache.ini").write_text(text, encoding="utf-8")
     cache.warm(add)
-    if place == "generated":
+    if place != "documented":
         for path in cache.layout.ini_candidates:
-            if path.exists():
+            if path.exists() or place == "written":
                 path.write_text(text, encoding="utf-8")
     shelf = ten(cache)
     shelf.check(cache.compile(add, mode=ENABLE), CacheLimits(8, 80), goes=GOES[80])
@@ -245,6 +254,7 @@ def test_only_idle_entries_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
     shelf.ages(add, 8, 20, goes="abcde")
 
 
+@elementary()
 @rule("aging/needs-both")
 def test_an_idle_entry_goes_over_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
     # 9 MB and a little, one idle for 2000 s. Without it the rest is below 8 MB, 100 %.

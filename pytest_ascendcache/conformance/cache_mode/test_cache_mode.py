@@ -13,6 +13,7 @@ from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
+from pytest_ascendcache.conformance.kit.told import accepted
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
     DISABLE,
@@ -25,9 +26,11 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REMOVED,
     REPLACED,
     UNCACHED,
+    elementary,
     rule,
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
+from pytest_ascendcache.contract.facts import Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.probes import PROBES
@@ -63,6 +66,7 @@ def _home(cache: CacheUnderTest) -> Path:
     return cache.home / "atc_data"
 
 
+@elementary("add")
 @rule("cache-mode/enable-stores")
 @pytest.mark.parametrize("name", PROBES)
 def test_enable_stores_a_valid_entry(
@@ -70,6 +74,9 @@ def test_enable_stores_a_valid_entry(
 ) -> None:
     operator = ascend_operators[name]
     run = cache.compile(operator, mode=ENABLE)
+    for other in (_home(cache), cache.work):
+        if not cache.entries() and any(other.rglob("te_*.o")):
+            _is_where_it_was_named(cache, run, operator, SubjectKind.OPTION, _DIRECTORY, other)
     assert run[operator] == NEW
     stems = run.new_stems(operator.type)
     assert len(stems) == 1, "one operator has several entries"
@@ -92,6 +99,26 @@ def test_enable_stores_every_operator_of_a_run(
     assert cache.problems() == []
 
 
+def _is_where_it_was_named(
+    cache: CacheUnderTest,
+    run: Run,
+    operator: OperatorSpec,
+    kind: SubjectKind,
+    name: str,
+    other: Path | None = None,
+) -> None:
+    """The run stored the operator in the directory that this option or variable names."""
+    fact = outcome_fact(run[operator], [NEW], operator, subject=Subject(kind, name))
+    where = f"; the entry is in {other}" if other is not None else ""
+    assert run[operator] == NEW, cache.evidence.found(
+        fact, f"nothing is stored in the directory of {name}{where}"
+    )
+
+
+_DIRECTORY, _VARIABLE = "--op_compiler_cache_dir", "ASCEND_CACHE_PATH"
+
+
+@elementary("add")
 @rule("cache-mode/enable-reuses")
 @pytest.mark.parametrize("name", PROBES)
 def test_enable_reuses(
@@ -188,6 +215,7 @@ def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: Oper
     assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == HIT
 
 
+@elementary("valid")
 @rule("cache-mode/force-purges-soc")
 @pytest.mark.parametrize("before", EntryState)
 def test_force_compiles_and_replaces(
@@ -280,6 +308,13 @@ def test_force_refreshes_every_time(cache: CacheUnderTest, add: OperatorSpec) ->
         assert cache.compile(add, mode=FORCE)[add] == REPLACED
 
 
+@elementary()
+@rule("cache-mode/disable-is-inert")
+def test_disable_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    assert cache.compile(add, mode=DISABLE)[add] == BYPASSED
+
+
 @rule("cache-mode/disable-is-inert")
 @pytest.mark.parametrize("before", EntryState)
 def test_disable_changes_and_reads_nothing(
@@ -333,7 +368,7 @@ def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) 
 def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
     cache.warm(add)
     run = cache.attempt(add, raw_mode=value)
-    assert not run.succeeded, "the value was accepted"
+    assert not run.succeeded, accepted(cache.evidence, "--op_compiler_cache_mode", value)
     assert run.result.returncode != 0, "the exit status says success"
     assert run.result.delivered == (None,), "a kernel was delivered"
     for word in ("op_compiler_cache_mode", "enable", "force", "disable"):
@@ -344,7 +379,7 @@ def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value
 def _by_variable(cache: CacheUnderTest) -> tuple[CacheUnderTest, dict[str, str]]:
     """A cache in another directory, and the variable that names it."""
     other = cache.elsewhere(cache.sandbox / "from_environment")
-    return other, {"ASCEND_CACHE_PATH": str(other.root)}
+    return other, {_VARIABLE: str(other.root)}
 
 
 def _needs_cache_path(cache: CacheUnderTest) -> None:
@@ -384,13 +419,14 @@ def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: Op
     assert run[add] == NEW
 
 
+@elementary()
 @rule("cache-mode/directory-precedence")
 def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
     _needs_cache_path(cache)
     other, environment = _by_variable(cache)
     other.root.mkdir()  # most editions say that it has to exist
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
-    assert run[add] == NEW
+    _is_where_it_was_named(other, run, add, SubjectKind.VARIABLE, _VARIABLE)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == HIT

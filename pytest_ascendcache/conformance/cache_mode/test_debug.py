@@ -23,6 +23,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     UNCACHED,
     VALID,
+    elementary,
     rule,
 )
 from pytest_ascendcache.contract import (
@@ -80,6 +81,13 @@ def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> boo
     return is_under_debug(options, operator.type, operator.name, cache.edition)
 
 
+@elementary()
+@rule("debug/level-bypasses")
+def test_a_debug_level_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    assert cache.compile(add, mode=ENABLE, debug_level=1)[add] == BYPASSED
+
+
 @rule("debug/level-bypasses")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("mode", MODES)
@@ -116,6 +124,7 @@ def test_a_debug_level_reaches_beyond_a_list(
     assert run[exp] == BYPASSED
 
 
+@elementary("enable-dump_cce")
 @rule("debug/config-bypasses")
 @pytest.mark.parametrize("switches", SWITCHES)
 @pytest.mark.parametrize("mode", MODES)
@@ -143,6 +152,7 @@ def test_a_debug_configuration_is_taken(cache: CacheUnderTest, add: OperatorSpec
     pytest.fail(f"every documented op_debug_config is refused: the compile {run.result.ending}")
 
 
+@elementary("name-enable-valid")
 @rule("debug/list-bypasses-listed")
 @pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
 def test_a_listed_operator_always_compiles(

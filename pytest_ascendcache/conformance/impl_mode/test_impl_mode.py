@@ -29,7 +29,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     tables_of,
     wrong_numbers,
 )
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import accepted, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -359,7 +359,7 @@ def _refuses(
 ) -> None:
     # Under force, to notice a purge before the error.
     run = cache.attempt(operator, mode=FORCE, raw_options={option: value})
-    assert not run.succeeded, "the value was accepted"
+    assert not run.succeeded, accepted(cache.evidence, f"--{option}", Path(value).name)
     assert run.result.returncode != 0, "the exit status says success"
     assert run.result.delivered == (None,), "a kernel was delivered"
     for word in (option, value, *named):

@@ -19,7 +19,7 @@ from pytest_ascendcache.caches import Change, RankKernel, Snapshot
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import elementary, rule
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
@@ -75,6 +75,7 @@ def _compiled(run: NetworkRun, *names: str) -> None:
     assert run.compiled == set(names)
 
 
+@elementary("square_network")
 @rule("incremental/on-by-default")
 @pytest.mark.parametrize("make", [square_network, chain_network, lambda: NETWORK])
 def test_a_run_leaves_three_files_an_operator(
@@ -92,6 +93,7 @@ def test_a_run_leaves_three_files_an_operator(
     assert run.wrong == {}
 
 
+@elementary()
 @rule("incremental/reuses")
 def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
     network.run(NETWORK)

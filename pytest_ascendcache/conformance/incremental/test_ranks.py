@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.texts import texts
-from pytest_ascendcache.conformance.kit.vocabulary import needs_meeting, rule
+from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
 from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
@@ -70,6 +70,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 }
 
 
+@elementary("both-set")
 @rule("ranks/directory")
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_kernels_are_kept_where_the_environment_says(

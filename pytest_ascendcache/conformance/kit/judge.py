@@ -8,7 +8,7 @@ no facts if every promise holds.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -45,9 +45,9 @@ from pytest_ascendcache.contract.outcome import (
     REWRITTEN,
     STORED,
 )
-from pytest_ascendcache.contract.subjects import implementing, ruling
+from pytest_ascendcache.contract.subjects import implementing, keyed, ruling
 from pytest_ascendcache.observation import Run
-from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
+from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
 
 HEALED = Outcome(COMPILED, REWRITTEN)
@@ -76,20 +76,28 @@ class Known(Enum):
 @dataclass(frozen=True)
 class Judge:
     """Judges one run. ``operators`` are all that it compiles, ``run`` is its number within the
-    check, ``subject`` what is under test (by default the option that rules over the cache)."""
+    check, ``subject`` what is under test (by default the option that rules over the cache),
+    ``place`` what names the cache directory, if it is not the option."""
 
     options: CompileOptions
     edition: Edition
     operators: tuple[OperatorSpec, ...]
     run: int = 0
     subject: Subject | None = None
+    place: Subject | None = None
 
     def outcome(self, operator: OperatorSpec, observed: Outcome, known: Known) -> list[Fact]:
         """Whether the table allows the outcome of an operator whose entry was like this."""
         allowed = self.allowed(operator, known)
         if not allowed or observed in allowed:
             return []
-        return [self._of(operator, observed, allowed)]
+        judge = self
+        if self.subject is None and observed.reused and known is Known.NONE:
+            # Another entry is served: what selects the kernel does not count.
+            judge = replace(self, subject=keyed(self.options))
+        elif self.place is not None and observed.entry is ABSENT:
+            judge = replace(self, subject=self.place)
+        return [judge._of(operator, observed, allowed)]
 
     def allowed(self, operator: OperatorSpec, known: Known) -> frozenset[Outcome]:
         """Every outcome that the table allows; empty if it does not say.
@@ -163,7 +171,7 @@ class Judge:
         code, ending = run.returncode, Ending.FAILURE
         if code is None:
             ending = Ending.NO_END
-        elif code < 0 and code not in FROM_OUTSIDE:
+        elif crashed(code):
             ending = Ending.CRASH
         subject = self.subject or ruling(self.options)
         return [Fact.seen(ending, failure, subject=subject, run=self.run)]

@@ -35,6 +35,8 @@ from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 UPGRADE = Subject(SubjectKind.EVENT, "version change")
+CACHE_PATH = Subject(SubjectKind.VARIABLE, "ASCEND_CACHE_PATH")
+CACHE_DIR = Subject(SubjectKind.OPTION, "--op_compiler_cache_dir")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,9 @@ class Life:
         variables = {**arguments.get("environment", {}), **(environment or {})}
         arguments = {**arguments, "environment": variables}
         had_directory = cache.root.exists()
-        judge = Judge(asked, cache.edition, tuple(operators), findings.number)
+        by_variable = directory is not None and CACHE_PATH.name in variables
+        place = CACHE_PATH if by_variable else None
+        judge = Judge(asked, cache.edition, tuple(operators), findings.number, place=place)
         run = cache.attempt(*operators, mode=mode, **arguments, **options)
         if plain and not run.succeeded:
             refused, asked = run, replace(asked, **plain)
@@ -116,7 +120,8 @@ class Life:
             changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
             for path, change in changes.items():
                 detail = f"outside of the cache it is {change.value}"
-                findings.deviates(question, Place.TOUCHED, detail, path)
+                subject = CACHE_DIR if question is Question.PLACE else None
+                findings.deviates(question, Place.TOUCHED, detail, path, subject=subject)
         if failure := cache.failed_for_the_cache(run, variables):
             findings.note(Question.OUTCOMES, judge.ending(run, failure))
             self.entries.remove_damaged()
@@ -244,12 +249,14 @@ class Life:
         question = Question.ORPHANS if without_orphans.allows(gone) else aged.question
         if stays and shelf.renewed(stays):
             question = Question.MOUNT
-        judge = replace(judge, subject=shelf.limiting(run))
+        judge = replace(judge, subject=shelf.limiting(run, aged.limits))
         for fact in judge.aging(due, shelf.names, gone, shelf.torn(), aged.limits):
             half = fact.observed == Aged.HALF.value
             findings.note(aged.question if half else question, [fact])
         limit, value = aged.bad
         if limit and not names_limit(run.output, limit, value):
             detail = f"no warning names {limit} and its value {value!r}"
-            subject = replace(shelf.limiting(run), name=limit, value=value)
+            subject = replace(shelf.limiting(run), value=value)
+            if subject.kind is SubjectKind.VARIABLE and "ratio" in limit.lower():
+                subject = replace(subject, name=self.cache.edition.variables[1])
             findings.deviates(aged.question, Words.MISSING, detail, subject=subject)

@@ -188,15 +188,22 @@ class Shelf:
             raise NotDecidable(
                 f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
-        self.compare(goes, self.limiting(run))
+        self.compare(goes, self.limiting(run, limits))
 
-    def limiting(self, run: Run) -> Subject:
-        """What sets the limits of a run: ``op_cache.ini`` if it has values, or the variable."""
+    def limiting(self, run: Run, limits: CacheLimits | None = None) -> Subject:
+        """What sets the limits of a run: ``op_cache.ini`` if it has values, or the variable. With
+        the ``limits`` that should count, the variable of the ratio if entries are gone as if only
+        the ratio were the default."""
         edition, path = self._cache.edition, ini_path(self._cache)
         text = path.read_text(errors="replace") if path.exists() else ""
         if edition.ini and all(key in text for key in edition.ini):
             return Subject(SubjectKind.FILE, "op_cache.ini")
-        size = edition.variables[0]
+        size, ratio = edition.variables[:2]
+        if limits is not None and limits.ratio != CacheLimits().ratio:
+            default = self.expected(run, replace(limits, ratio=CacheLimits().ratio))
+            if self.gone() and default.allows(self.gone()):
+                value = run.result.request.environment.get(ratio, "")
+                return Subject(SubjectKind.VARIABLE, ratio, value)
         value = run.result.request.environment.get(size, "")
         return Subject(SubjectKind.VARIABLE, size, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_ascendcache.contract.facts import Aspect, Fact
+from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Subject, SubjectKind
 from pytest_ascendcache.observation import Evidence
 
 _LISTED = 26
@@ -21,6 +21,20 @@ def require_none(
     evidence.facts += facts
     if facts:
         raise AssertionError("\n".join([told(facts, runs), *more]))
+
+
+def accepted(evidence: Evidence, option: str, value: str = "") -> str:
+    """Record that a bad value of an option, or a bad file that it names, was accepted. Returns the
+    message for the assertion that fails."""
+    subject = Subject(SubjectKind.OPTION, option, value)
+    fact = Fact.of(
+        Aspect.ENDING,
+        Ending.SUCCESS,
+        (Ending.REFUSAL,),
+        subject=subject,
+        run=len(evidence.steps),
+    )
+    return evidence.found(fact, "the value was accepted")
 
 
 def told(facts: Iterable[Fact], runs: Mapping[int, str] | None = None) -> str:

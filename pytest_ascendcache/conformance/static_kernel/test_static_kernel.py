@@ -18,7 +18,7 @@ from pytest_ascendcache.conformance.kit.clients import (
     trees,
 )
 from pytest_ascendcache.conformance.kit.packages import differences
-from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
     DOCUMENT,
@@ -73,6 +73,7 @@ def _run_client(
     return run
 
 
+@elementary()
 @rule("static-kernel/off-by-default")
 def test_nothing_is_made_without_the_option(kernels: StaticKernelsUnderTest) -> None:
     before = state_of(kernels.sandbox)
@@ -84,6 +85,7 @@ def test_nothing_is_made_without_the_option(kernels: StaticKernelsUnderTest) -> 
     assert state_of(kernels.opp) == {}
 
 
+@elementary("document")
 @rule("static-kernel/output-tree")
 @pytest.mark.parametrize("names", [DOCUMENT, LATER], ids=lambda names: names.name)
 def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeNames) -> None:
@@ -126,6 +128,7 @@ def test_the_dump_has_every_operator_of_the_network(kernels: StaticKernelsUnderT
     assert types == {"Square", "Exp", "Abs", "Neg"}
 
 
+@elementary()
 @rule("static-kernel/build-directory")
 def test_the_default_is_beside_the_script(
     kernels: StaticKernelsUnderTest, stand_in: StandIn

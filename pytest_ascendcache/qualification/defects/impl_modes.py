@@ -12,6 +12,7 @@ from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, ModeTable, SelectedModes
 from pytest_ascendcache.reference.options import OptionPolicy
 
+EFFECT = "impl-mode/has-effect"
 DEFAULT = "impl-mode/default-is-performance"
 LIMITS = "impl-mode/list-limits"
 FOR_ALL = "impl-mode/for-all"
@@ -247,7 +248,7 @@ def _(self, right, inputs):
     return right(inputs) + ("_1" if inputs.operator.type in self.memory.types else "")
 
 
-@defect(TYPES, overrides=ImplementationPolicy.table)
+@defect(TYPES, EFFECT, overrides=ImplementationPolicy.table)
 def type_list_ignored(self, right, options, environ):
     """A type list is ignored."""
     if options.impl_mode_types and not options.precision_mode:

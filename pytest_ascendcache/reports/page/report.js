@@ -208,10 +208,9 @@ function startCauses() {
   const byName = new Map(checks.test.map((_, number) => [fullName(number), number]));
   for (const details of all("details.cause")) {
     const number = byName.get(data.causes[details.dataset.cause]);
-    details.addEventListener("toggle", () => {
-      if (details.open && number !== undefined && !one("dl", details)) {
-        details.insertBefore(story(number, true), one(".repeat", details));
-      }
+    const evidence = one("details.evidence", details);
+    evidence.addEventListener("toggle", () => {
+      if (evidence.open && number !== undefined && !one("dl", evidence)) evidence.append(story(number, true));
     });
   }
   addEventListener("beforeprint", () => { for (const each of all("details.cause")) each.open = true; });
