@@ -81,7 +81,7 @@ def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> boo
     return is_under_debug(options, operator.type, operator.name, cache.edition)
 
 
-@elementary()
+@elementary(every_edition=True)
 @rule("debug/level-bypasses")
 def test_a_debug_level_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)

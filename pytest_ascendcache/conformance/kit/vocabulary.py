@@ -24,7 +24,9 @@ rule = pytest.mark.ascend_rule
 profiles = pytest.mark.ascend_node_profiles
 elementary = pytest.mark.ascend_elementary
 """Marks a check, or the cases it names, that asks whether an option, variable or file does anything
-at all. Such checks come first in every selection, and cost about twelve runs a document."""
+at all. Such checks come first in every selection, and cost about twelve runs a document.
+``every_edition=True`` says that each edition promises what the check asks, even if its rule differs
+between editions."""
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
