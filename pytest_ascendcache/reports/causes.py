@@ -427,6 +427,8 @@ def _accident(cause: Cause, starts: int) -> Cause:
     if once:
         times = f"{len(once)} of {starts} runs"
         ends.append(f"{once[0]} in {times}, not again with the same options")
+    if not ends:
+        return cause
     return replace(cause, reason=ends[0], also=tuple(ends[1:]), fact=None)
 
 

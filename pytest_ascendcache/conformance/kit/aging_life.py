@@ -31,7 +31,7 @@ from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
-from pytest_ascendcache.contract.facts import Aged, Place
+from pytest_ascendcache.contract.facts import Aged, Place, Subject, SubjectKind
 
 FIRST, SECOND, THIRD, FOURTH = named((pair[0] for pair in NEIGHBOURS[:4]), "aging_")
 
@@ -124,7 +124,8 @@ class _Limits:
         self._findings.asked.add(Question.CREATED)
         if not path.is_file():
             detail = "there is no op_cache.ini in the directory of the option"
-            self._findings.deviates(Question.CREATED, Place.MISPLACED, detail)
+            ini = Subject(SubjectKind.FILE, "op_cache.ini")
+            self._findings.deviates(Question.CREATED, Place.MISPLACED, detail, subject=ini)
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
             detail = "op_cache.ini lacks its section"
             self._findings.claims(Question.CREATED, "no section", detail)
