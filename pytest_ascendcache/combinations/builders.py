@@ -199,6 +199,15 @@ def matmul(left: str, right: str, batched: bool) -> Build:
     return build
 
 
+def gemm(type_name: str, values: Values) -> OperatorSpec:
+    """alpha * (a x b) + beta * c; alpha and beta have one element."""
+    product = matmul("transpose_a", "transpose_b", batched=False)(type_name, values)
+    assert product is not None
+    (one,) = _tensors(values, (1,))
+    inputs = (*product.inputs, product.outputs[0], one, one)
+    return replace(product, inputs=inputs)
+
+
 def _extent(size: int, kernel: int, stride: int, before: int, after: int) -> int:
     return (size + before + after - kernel) // stride + 1
 

@@ -215,6 +215,14 @@ FAMILIES = (
         epsilon=(None, 0.0, 1e-3),
     ),
     *(_matmul(name, "transpose_x1", "transpose_x2", bias=_FLAG) for name in ("MatMul", "MatMulV2")),
+    family(
+        "GEMM",
+        builders.gemm,
+        dtype=_FLOATS,
+        extents=((4, 4, 4), (7, 5, 1), (1, 17, 2), (5, 1, 8)),
+        transpose_a=_OPTIONAL_FLAG,
+        transpose_b=_OPTIONAL_FLAG,
+    ),
     *(
         _matmul(name, "adj_x1", "adj_x2", batch=((), (2,), (1,), (2, 3), (3, 1, 2)), narrow=_FLAG)
         for name in ("BatchMatMul", "BatchMatMulV2")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_ascendcache.plugin.stash import EVIDENCE, FAILED, ascend_session_of
-from pytest_ascendcache.plugin.users_language import write_now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +109,7 @@ def ascend_stress(
     """The stress run that the ``--ascend-stress`` options describe, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
+    from pytest_ascendcache.plugin.users_language import write_now
     from pytest_ascendcache.stress import Campaign
 
     stress = ascend_session.settings.stress

@@ -91,6 +91,10 @@ class Compiler:
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
 
+    def is_debugged(self, operator: OperatorSpec, config: DebugConfig | None) -> bool:
+        """Whether a debug switch applies to the operator."""
+        return self._policies.debug.request(operator, self._options.debug_level, config).active
+
     def is_named(self, operator: OperatorSpec) -> bool:
         """Whether a precision file sets the operator's mode by its name."""
         return operator.name in self._modes.table.by_name

@@ -123,6 +123,8 @@ class Cause:
 
     def next(self, language: Language) -> str:
         """What to do about it, in one line."""
+        if self.verdict in _UNDECIDED:
+            return text("next_undecided", language)
         return next_step(self.fact, language)
 
     @property
@@ -583,7 +585,10 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     effects: dict[str, Check] = {}
     for each in ranked:
         effects.setdefault(_effect(each), each)
-    main, *also = [reason(each, group.levels) for each in effects.values()]
+    # What could not be told may have a reason of its own in each check.
+    apart = first["verdict"] in _UNDECIDED and not _of_control(first)
+    told = ranked if apart else effects.values()
+    main, *also = [reason(each, group.levels) for each in told]
     if _of_control(first):
         main = first["evidence"]["control"]
     # A combination may also show the harm of other causes that are part of it.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.reports.records import VerdictRecord
@@ -86,7 +87,8 @@ class Journal:
         for number, line in enumerate(lines[1:], 2):
             record = _record(path, number, line, identity)
             decided.pop(record.check, None)
-            if record.verdict is not Verdict.UNDECIDED:
+            # What stopped an earlier run may be gone.
+            if record.verdict is not Verdict.UNDECIDED and record.rule != RUNS_END:
                 decided[record.check] = record
         if len(whole) < len(content):
             os.ftruncate(self._file, len(whole))

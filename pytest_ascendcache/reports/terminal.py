@@ -56,6 +56,8 @@ _EVIDENCE, _FINDINGS = 3, 10
 """How many ranks and lines of output, and how many findings of an audit, a block shows; the other
 reports have all."""
 _RULES = 3
+_ALSO = 2
+"""Further reasons shown for what could not be told."""
 """How many rules a block names."""
 _NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
 _LABEL = 9
@@ -387,6 +389,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
         terminal.labelled("t_what", said)
     else:
         terminal.whole("t_why", cause.sentence(language))
+        for other in cause.also[:_ALSO] if cause.verdict == Verdict.UNDECIDED.value else ():
+            terminal.whole("t_why", translated(other, language))
     statement, document = promise(rule, language)
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
     terminal.labelled("t_promise", f"{statement} ({document})")

@@ -14,7 +14,6 @@ OF_OPTIONS = {
     "--ascend-cache": set(DOCUMENTS),
     "--ascend-atc=./atc": set(DOCUMENTS),
     "--ascend-defect=never-hits": set(DOCUMENTS),
-    "--ascend-smoke": set(DOCUMENTS),
     "--ascend-stress=10s": STRESS,
     "--ascend-cache --ascend-stress-steps=5": STRESS,
     "--ascend-nodes=2": {"shared"},
@@ -56,6 +55,12 @@ def test_options_collect_exactly_what_they_name(project: pytest.Pytester, option
     result = project.runpytest_subprocess(*options.split(), *look)
     assert result.ret == pytest.ExitCode.OK
     assert _folders(result) == OF_OPTIONS[options]
+
+
+def test_the_smallest_selection_has_each_document(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess("--ascend-smoke", "--collect-only", "-q")
+    assert {"cache_mode", "impl_mode", "incremental", "static_kernel"} <= _folders(result)
+    assert _folders(result) <= set(DOCUMENTS)
 
 
 @pytest.mark.parametrize("option", ["--ascend-doctor", "--ascend-rules=cache-mode/enable-stores"])

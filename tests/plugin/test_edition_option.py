@@ -101,7 +101,7 @@ def test_a_breach_is_undecided_where_the_edition_is_not_known(
     named = f"{why}, and not every edition promises this; name one: --ascend-edition: "
     assert broken["message"].startswith(named)
     (cause,) = document["causes"]
-    assert cause["headline"].startswith("ASCEND_CACHE_PATH: ")
+    assert cause["headline"].startswith("ASCEND_CACHE_PATH has no effect: ")
     assert cause["not_judged"] == 1
 
 

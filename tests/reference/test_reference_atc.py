@@ -499,7 +499,8 @@ def test_a_run_without_cache_purges_nothing_for_another_version(atc, mode, optio
 
 
 def test_a_missing_version_file_is_a_version_like_any(atc):
-    environ = {"ASCEND_OPP_PATH": str(atc.root / "nowhere")}
+    (atc.root / "opp").mkdir()
+    environ = {"ASCEND_OPP_PATH": str(atc.root / "opp")}
     atc(environ=environ)
     before = atc.entries()
     atc(environ=environ)

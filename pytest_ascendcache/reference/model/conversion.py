@@ -73,13 +73,13 @@ def _compiled(
     options: AtcOptions,
 ) -> CompiledModel:
     kernels: dict[str, Compiled] = {}
-    order = []
+    order: list[str] = []
     for node in graph.nodes:
         made = compiler.compiled(node.operator, config, cache)
         name = stem = made.metadata["binFileName"]
-        # A node in op_debug_list is compiled although an equal one was served.
-        while name in kernels and kernels[name].object != made.object:
-            name += "_again"
+        if compiler.is_debugged(node.operator, config) and name in kernels:
+            # It is compiled although an equal node was served.
+            name += f"_{len(order)}" if kernels[name].object != made.object else ""
         kernels.setdefault(name, Compiled(stem, made.symbol, made.object, made.metadata))
         order.append(name)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))
