@@ -78,6 +78,11 @@ class Account:
         return lines
 
 
+_PACKAGE = frozenset(("op_impl", "op_info_cfg", "op_proto", "vendors"))
+"""Directories of an operator package. Source: facts ``cann-operator-cache`` section 1.6."""
+_PACKAGED = {".py": "operators' sources", ".json": "operators' descriptions"}
+
+
 def known(name: str) -> str:
     """Return what a file is that some toolchain leaves and none loads; empty for another."""
     return next((what for pattern, what in _KNOWN if pattern.fullmatch(name)), "")
@@ -89,6 +94,13 @@ def is_outside(name: str) -> str:
     if _KEPT_BY_HAND.fullmatch(name):
         return ""
     return "shared libraries" if _LIBRARY.fullmatch(name) else _OUTSIDE.get(split(name)[1], "")
+
+
+def is_of_package(directory: str, name: str) -> str:
+    """Return what a text of an operator package is that a compile reads or imports, by the
+    directory that it is in; empty for any other file."""
+    inside = not _PACKAGE.isdisjoint(directory.split("/")) and not _KEPT_BY_HAND.fullmatch(name)
+    return _PACKAGED.get(split(name)[1], "") if inside else ""
 
 
 def is_loadable(name: str, head: bytes, kind: Kind | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from pytest_ascendcache.audit.account import is_outside, known
+from pytest_ascendcache.audit.account import is_of_package, is_outside, known
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import EntryProblem, Files, check_whole
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
@@ -24,7 +24,8 @@ class Beside:
     def file(self, folder: Folder, name: str) -> None:
         """Enter a regular file outside of all caches: what a toolchain could load has to be whole,
         and without a format that tells it is not read."""
-        account, what = self.result.account, is_outside(name)
+        account = self.result.account
+        what = is_outside(name) or is_of_package(folder.relative, name)
         if what and (info := folder.look(name)) is not None:
             try:
                 check_whole(Files(folder, ()), name, info)

@@ -53,9 +53,6 @@ class Cards:
         elif all(job.kind is Kind.GRAPH_CACHE for job in jobs):
             detail = "graphs are never the same bytes twice"
             self.result.inapplicable[Check.RANK_DUPLICATES] = detail
-        elif all(job.kind is not Kind.KERNEL_META for job in jobs):
-            detail = "only kernels whose name has the card's number are compared"
-            self.result.inapplicable[Check.RANK_DUPLICATES] = detail
         for job in jobs:
             self._compare(job)
 
@@ -101,7 +98,7 @@ class Cards:
 
     def _compare(self, job: Job) -> None:
         # Imported late: it needs numpy, and most caches belong to no ranks.
-        from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
+        from pytest_ascendcache.audit.ranks import compare_contents, compare_objects, compare_ranks
 
         units = job.units
         names = partial(self._names, units)
@@ -118,6 +115,11 @@ class Cards:
             self.ledger.add(Check.RANKS_AGREE, units[number], detail)
         self._odd_ones(units, judges)
         kernels = {number: each for number, each in judges.items() if isinstance(each, RankKernels)}
+        folders = {
+            number: each for number, each in judges.items() if isinstance(each, KernelFolder)
+        }
+        if len(folders) > 1:
+            compare_contents(self.ledger, units, folders)
         if kernels:
             count, size = compare_objects(self.ledger, units, kernels, names)
             note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"

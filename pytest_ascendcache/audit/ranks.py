@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from pytest_ascendcache.audit.cann import KernelFolder
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT, TIMEOUT
@@ -87,6 +88,25 @@ def compare_objects(
         ledger.add(Check.RANK_DUPLICATES, directories[rank], detail, int(sizes[mine].sum()))
     same = again[~other]
     return len(same), int(sizes[same].sum())
+
+
+def compare_contents(
+    ledger: Ledger, directories: Mapping[int, str], folders: Mapping[int, KernelFolder]
+) -> None:
+    """Report caches of one job whose entries of one name have other objects than the first card's:
+    equal parameters have one kernel, so at most one of them is that of a fresh compile."""
+    first, *others = sorted(folders)
+    for card in others:
+        names = [{*folders[each].keys} for each in (first, card)]
+        bytes_of = [{*folders[each].contents} for each in (first, card)]
+        broken = sum(len(a) - len(b) for a, b in zip(names, bytes_of, strict=True))
+        differing = len(names[0] & names[1]) - len(bytes_of[0] & bytes_of[1]) - broken
+        if differing > 0:
+            detail = (
+                f"{differing} of its kernels are not those of card {first}, under the same names: "
+                "at most one of two is that of a fresh compile"
+            )
+            ledger.add(Check.RANK_DUPLICATES, directories[card], detail)
 
 
 def _joined(parts: Iterable[array[int]]) -> Keys:

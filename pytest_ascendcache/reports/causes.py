@@ -125,6 +125,9 @@ class Cause:
         """What to do about it, in one line."""
         if self.verdict in _UNDECIDED:
             return text("next_undecided", language)
+        room = next(iter(self.rules)).partition("/")[0]
+        if f"next_{room}" in texts():
+            return text(f"next_{room}", language)
         return next_step(self.fact, language)
 
     @property

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.contract.renamed import present_name
+from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.files import read_input
 from pytest_ascendcache.reports.records import VerdictRecord
 

@@ -246,6 +246,20 @@ def custom_metadata_is_missing(root: Path) -> None:
     custom(kernel_cache(root).soc).metadata.unlink()
 
 
+@unsound(UNDECIDED)
+def source_of_an_operator_package_is_cut(root: Path) -> None:
+    place = root / "vendors/customize/op_impl/ai_core/tbe"
+    custom(place / "kernel/ascend910b/add_custom")
+    put(place / "customize_impl/dynamic/add_custom.py", b"def add_custom(x):\n    return 'ca")
+
+
+@unsound(UNDECIDED)
+def list_of_an_operator_package_is_cut(root: Path) -> None:
+    place = root / "vendors/customize/op_impl/ai_core/tbe"
+    custom(place / "kernel/ascend910b/add_custom")
+    put(place / "config/ascend910b/aic-ascend910b-ops-info.json", b'{"AddCustom": {"input0": ')
+
+
 @unsound(FAIL)
 def operator_package_with_a_flipped_object(root: Path) -> None:
     place = root / "op_impl/ai_core/tbe/kernel/ascend910b/add_custom"
@@ -338,6 +352,17 @@ def rank_with_cann_cache_lacks_an_entry(root: Path) -> None:
     for rank in range(3):
         for number in range(4 if rank != 1 else 3):
             cann_entry(root / f"rank_{rank}/kernel_cache/Ascend910B1", number)
+
+
+@unsound(WARN)
+def cards_have_other_bytes_under_one_name(root: Path) -> None:
+    stem = f"te_gelu_{'1' * 64}"
+    for card in range(2):
+        place = root / f"card-{card}/kernel_cache/Ascend910B1"
+        cann_entry(place, 1)
+        data = elf_object(stem.encode() + bytes([card]))
+        put(place / f"{stem}.o", data)
+        put(place / f"{stem}.json", metadata_of(stem, data))
 
 
 @unsound(WARN)
