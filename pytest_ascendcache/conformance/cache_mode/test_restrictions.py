@@ -119,6 +119,9 @@ def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) 
         request = cache.request(operator, mode=mode)
         for restricted in _RESTRICTIONS[restriction](cache, request):
             run = cache.unwatched(restricted)
+            again = run if run.succeeded else cache.unwatched(restricted)
+        if not again.succeeded and mode is not FORCE and cache.failed_for_the_cache(again):
+            facts.append(Fact.seen(Later.FAILS, f"{asked}: every run fails", operator))
         facts += [
             replace(each, detail=f"{asked}: {each.detail}") for each in _wrong(cache, run, mode)
         ]

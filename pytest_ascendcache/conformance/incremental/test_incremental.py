@@ -18,8 +18,10 @@ import pytest
 from pytest_ascendcache.caches import Change, RankKernel, Snapshot
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.combinations.walker import nearest_float32
 from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, rule
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
@@ -388,6 +390,28 @@ def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
     (network.cache / "rank_0" / "kernel_meta" / "foreign.info").write_text("{}")
     run = network.run(NETWORK)
     _compiled(run)
+
+
+_NEAR_EACH_OTHER = (0.1, nearest_float32(0.1), 0.10004, 0.1004, 1e-5, 1e-12, 0.0, -0.1)
+
+
+@rule("incremental/info-describes")
+def test_numbers_that_differ_a_little_are_other_operators(network: NetworkUnderTest) -> None:
+    """Slopes in one network: each has a kernel of its own, and all are found again."""
+    probes = [
+        Probe("LeakyRelu", f"leaky_{number}", attributes=(("negative_slope", "float", slope),))
+        for number, slope in enumerate(_NEAR_EACH_OTHER)
+    ]
+    wanted = probe_network(*probes)
+    for _ in range(2):
+        run = network.attempt(network.request(wanted))
+        assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
+        kernels = [
+            each for each in network.kernels(0).values() if each.operator_type == "leakyrelu"
+        ]
+        assert len(kernels) == len(probes), network.evidence.found(
+            Delivery.ANOTHER, f"{len(probes)} operators have {len(kernels)} kernels", "LeakyRelu"
+        )
 
 
 @rule("incremental/result-correct")

@@ -427,3 +427,10 @@ def read_only_serves_the_type(self, right, fs, entry, expected):
         same = sorted(entry.directory.glob(entry.stem[: entry.stem.rindex("_")] + "_*.o"))
         return same[0].read_bytes() if same else None
     return found
+
+
+@defect(TRANSPARENT, overrides=LookupPolicy.renew)
+def hits_need_write_access(self, right, fs, entry):
+    """A hit fails if the access times of its entry cannot be set."""
+    for path in (entry.metadata, entry.object):
+        fs.renew_access_time("lookup.renew", path)

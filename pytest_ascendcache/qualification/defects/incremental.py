@@ -414,3 +414,12 @@ def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
     if entry.metadata.is_file():
         json.loads(entry.metadata.read_bytes())
     return right(fs, entry, operator)
+
+
+@defect(INFO, overrides=InfoPolicy.attributes)
+def info_rounds_numbers(self, right, operator):
+    """Numbers are recorded with three digits after the point."""
+    recorded = right(operator)
+    for each in recorded:
+        each["value"] = round(each["value"], 3) if each["type"] == "float" else each["value"]
+    return recorded
