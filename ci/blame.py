@@ -114,6 +114,7 @@ def judge(name: str, truth: Mapping[str, Any], pool: Path, work: Path, keep: Pat
     kept.mkdir(parents=True, exist_ok=True)
     script = next(pool.glob(f"{name}.*"))
     shutil.copy(script, home / "bin/atc")
+    shutil.copy(POOL / "arguments", home / "bin")
     (home / "bin/atc").chmod(0o755)
     (home / "opp").symlink_to(OPP)
     (home / "version.info").write_text("Version=8.0.RC3\nversion_dir=8.0.RC3\n", encoding="utf-8")
