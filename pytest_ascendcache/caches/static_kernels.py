@@ -53,6 +53,8 @@ class InstalledKernels:
 
     @property
     def packages(self) -> frozenset[str]:
+        """The names of packages that have a directory. Whether their kernels are offered, only
+        :meth:`index` tells."""
         if not self.ai_core.is_dir():
             return frozenset()
         names = {each.name for each in self.ai_core.iterdir() if each.is_dir()}
