@@ -159,7 +159,8 @@ class WatchedCompiles(Gated):
         return [*map(self._observed, self.toolchain.compiled(requests, look(self.root)))]
 
     def _observed(self, gated: GatedRun[CompileResult]) -> Run:
-        """The run of a process that has ended, recorded as evidence."""
+        """The run of a process that has ended, recorded as evidence. What may never be breaks the
+        check, if it has not ended."""
         request, nothing = gated.request, Snapshot({})
         run = Run(
             result=gated.result,
@@ -173,7 +174,8 @@ class WatchedCompiles(Gated):
         )
         if broken := [*broken_invariants(run, self.control.serves_marked)]:
             self.evidence.facts += broken
-            raise AssertionError("\n".join(map(str, broken)))
+            if not self.evidence.is_looking:
+                raise AssertionError("\n".join(map(str, broken)))
         self.evidence.sizes += run.sizes(gated.number)
         self.evidence.steps.append(_step(run))
         return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from pytest_ascendcache.caches import (
     find_canaries,
 )
 from pytest_ascendcache.caches.entry import sha256
-from pytest_ascendcache.contract import Delivered, Fate, Outcome
+from pytest_ascendcache.contract import CacheMode, Delivered, Fate, Outcome
 from pytest_ascendcache.contract.facts import Subject, coded
 from pytest_ascendcache.contract.subjects import ruling, unchecked
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
@@ -24,6 +25,8 @@ from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
 from pytest_ascendcache.words.wrong_use import WrongUse
+
+_ENTRY = re.compile(r"(?:lib)?te_.*|op_cache\.ini")
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +258,26 @@ class Run(ObservedFiles):
         if not any(before):
             return Fate.STORED
         kept = all(_is_kept(old, new) for old, new in zip(before, after, strict=True))
+        if kept and self._is_forced(base) and not all(map(_same_time, before, after)):
+            return Fate.REWRITTEN  # with the same bytes
         return Fate.KEPT if kept else Fate.REWRITTEN
+
+    def _is_forced(self, base: str) -> bool:
+        """Whether the entry may have been written again unseen: it has no marker that a new object
+        would lack."""
+        marked = {each.stem for each in (self.marked or {}).values()}
+        mode = self.result.request.options.effective_mode
+        return mode is CacheMode.FORCE and base.rpartition("/")[2] not in marked
+
+    @property
+    def entry_changes(self) -> dict[str, Change]:
+        """What was written or removed of entries and ``op_cache.ini``, and whatever was removed.
+        Files of a toolchain's own may come and change at any time."""
+        return {
+            path: change
+            for path, change in self.written.items()
+            if change is Change.REMOVED or _ENTRY.fullmatch(path.rpartition("/")[2])
+        }
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""
@@ -339,11 +361,15 @@ def _bytes(snapshot: Snapshot) -> int:
 
 
 def _is_kept(before: FileState | None, after: FileState | None) -> bool:
-    """Whether a file was left alone: neither replaced nor written, and its modification time is the
-    same. A hit may truncate the modification time to whole seconds."""
+    """Whether a file is the same, with the same bytes. A modification time that moved is no
+    rewrite (contract, *Freedom*)."""
     if before is None or after is None:
         return before is after
-    if (before.inode, before.sha256) != (after.inode, after.sha256):
-        return False
-    whole = before.mtime_ns // 10**9 * 10**9
-    return after.mtime_ns in (before.mtime_ns, whole)
+    return (before.inode, before.sha256) == (after.inode, after.sha256)
+
+
+def _same_time(before: FileState | None, after: FileState | None) -> bool:
+    """Whether a modification time did not move. It may be cut to whole seconds."""
+    if before is None or after is None:
+        return before is after
+    return after.mtime_ns in (before.mtime_ns, before.mtime_ns // 10**9 * 10**9)

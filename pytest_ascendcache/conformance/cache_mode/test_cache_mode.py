@@ -373,7 +373,7 @@ def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value
     assert run.result.delivered == (None,), "a kernel was delivered"
     for word in ("op_compiler_cache_mode", "enable", "force", "disable"):
         assert word in run.output, f"the error does not name {word}"
-    assert run.changes == {}, "the cache was touched"
+    assert run.entry_changes == {}, "the cache was touched"
 
 
 def _by_variable(cache: CacheUnderTest) -> tuple[CacheUnderTest, dict[str, str]]:

@@ -411,4 +411,4 @@ def test_a_bad_debug_file_is_refused(
     assert not run.succeeded, "the file was accepted"
     assert run.result.returncode != 0, "the exit status says success"
     assert "bad.cfg" in run.output, "the error does not name the file"
-    assert run.changes == {}, "the cache was touched"
+    assert run.entry_changes == {}, "the cache was touched"

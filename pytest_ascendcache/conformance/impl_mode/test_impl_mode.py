@@ -364,7 +364,7 @@ def _refuses(
     assert run.result.delivered == (None,), "a kernel was delivered"
     for word in (option, value, *named):
         assert word in run.output, f"the error does not name {word}"
-    assert run.changes == {}, "the cache was touched"
+    assert run.entry_changes == {}, "the cache was touched"
 
 
 @rule("impl-mode/key-separates")
