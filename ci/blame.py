@@ -1,7 +1,8 @@
 """Judges broken stand-ins in the smallest selection, and scores what a reader sees first.
 
 A stand-in is a script in ``ci/blame.d`` that takes the place of ``atc`` and calls the embedded
-reference, with one bug of its own (two, where ``truth.toml`` says so). ``truth.toml`` has the bug
+reference, with one bug of its own (two, where ``truth.toml`` says so), or none: then it is merely
+different, and nothing may be said against it. ``truth.toml`` has the bug
 as a user would tell it, and what the first cause has to name and to say. The score is read from the
 JSON report: never from a check's name.
 """
@@ -58,7 +59,7 @@ class Score:
         return (
             self.is_first
             and self.causes == self.named == self.bugs
-            and (self.lines <= LINES * self.bugs)
+            and self.lines <= LINES * max(self.bugs, 1)
         )
 
     def row(self) -> str:
@@ -162,12 +163,12 @@ def scored(
     name: str, truth: Mapping[str, Any], report: Mapping[str, Any], lines: int, seconds: float
 ) -> Score:
     """The score of a report."""
-    bugs = truth.get("bugs") or [truth]
+    bugs = [] if "innocent" in truth else truth.get("bugs") or [truth]
     said = [each["headline"] or each["reason"] for each in report["causes"]]
     return Score(
         name=name,
         bugs=len(bugs),
-        is_first=bool(said) and any(names(said[0], bug) for bug in bugs),
+        is_first=any(names(said[0], bug) for bug in bugs) if said else not bugs,
         named=sum(any(names(each, bug) for each in said) for bug in bugs),
         causes=len(said),
         lines=lines,
