@@ -32,6 +32,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+from pytest_ascendcache.words.wrong_use import WrongUse, checked_path
 
 
 class StaticKernelsUnderTest(StaticProcesses):
@@ -100,9 +101,11 @@ class StaticKernelsUnderTest(StaticProcesses):
         arguments = (str(package), *more)
         return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp, plan=plan)
 
-    def install(self, *packages: Path, opp: Path | None = None) -> None:
+    def install(self, *packages: Path | str, opp: Path | None = None) -> None:
         """Install packages one after the other. Raises ``ToolchainError`` if one of them fails."""
-        for package in packages:
+        for package in (checked_path("a package", each) for each in packages):
+            if not package.is_file():
+                raise WrongUse(f"there is no package {package}; package() makes one.")
             result = self.attempt(self.installation(package, opp))
             if not result.succeeded:
                 raise ToolchainError(f"{package.name}: {result.failure}")

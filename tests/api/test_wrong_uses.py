@@ -19,7 +19,12 @@ import pytest
 from pytest_ascendcache import NetworkUnderTest, Run, WrongUse, operator, reference_toolchain
 from pytest_ascendcache.caches import Entry, Snapshot
 from pytest_ascendcache.contract import CompileOptions
-from pytest_ascendcache.observation import CacheUnderTest, NetworkControl, PositiveControl
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkControl,
+    PositiveControl,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.observation.impostor import Impostor
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult
 from tests.api import wrong_uses
@@ -37,11 +42,19 @@ OF_PYTHON = {
 }
 """Refused by Python itself, in as many words."""
 
+
+def _static(cache: CacheUnderTest) -> StaticKernelsUnderTest:
+    place = cache.sandbox / "static"
+    place.mkdir(parents=True)
+    return StaticKernelsUnderTest(cache.toolchain, place, place / "shelf")
+
+
 MORE = {
     "a chip in lower case": lambda cache: cache.compile(wrong_uses.ADD, soc="ascend910b1"),
     "a negative debug level": lambda cache: cache.compile(wrong_uses.ADD, debug_level=-1),
     "a debug level too high": lambda cache: cache.warm(wrong_uses.ADD, debug_level=9),
     "no operator": lambda cache: cache.compile(),
+    "a package that does not exist": lambda cache: _static(cache).install("nothing.run"),
     "an empty directory": lambda cache: cache.compile(wrong_uses.ADD, cache_dir=""),
     "a type in lower case": lambda _: operator("add", "float16", 4),
     "a type that does not exist": lambda _: operator("Add", "float61", 4),
