@@ -1,10 +1,11 @@
 """Judges broken stand-ins in the smallest selection, and scores what a reader sees first.
 
-A stand-in is a script in ``ci/blame.d`` that takes the place of ``atc`` and calls the embedded
-reference, with one bug of its own (two, where ``truth.toml`` says so), or none: then it is merely
-different, and nothing may be said against it. ``truth.toml`` has the bug
-as a user would tell it, and what the first cause has to name and to say. The score is read from the
-JSON report: never from a check's name.
+A stand-in is a script in ``ci/blame.d`` that takes the place of ``atc`` or ``op_compiler`` and
+calls the embedded reference, with one bug of its own (two, where ``truth.toml`` says so), or none:
+then it is merely different, and nothing may be said against it. Toolchains that are no command,
+such as ranks and installers, are the reference with a seeded defect, judged by one part of the
+suite. ``truth.toml`` has the bug as a user would tell it, and what the first cause has to name and
+to say. The score is read from the JSON report: never from a check's name.
 """
 
 from __future__ import annotations
@@ -113,23 +114,33 @@ def judge(name: str, truth: Mapping[str, Any], pool: Path, work: Path, keep: Pat
     home, kept = work / name, keep / name
     (home / "bin").mkdir(parents=True)
     kept.mkdir(parents=True, exist_ok=True)
-    script = next(pool.glob(f"{name}.*"))
-    shutil.copy(script, home / "bin/atc")
-    shutil.copy(POOL / "arguments", home / "bin")
-    (home / "bin/atc").chmod(0o755)
-    (home / "opp").symlink_to(OPP)
-    (home / "version.info").write_text("Version=8.0.RC3\nversion_dir=8.0.RC3\n", encoding="utf-8")
+    scripts = Path(sys.executable).parent
+    if defect := truth.get("defect"):
+        toolchain = f"--ascend-defect={defect}"
+    else:
+        program = home / "bin" / truth.get("program", "atc")
+        toolchain = f"--ascend-{program.name.replace('_', '-')}={program}"
+        shutil.copy(next(pool.glob(f"{name}.*")), program)
+        shutil.copy(POOL / "arguments", home / "bin")
+        program.chmod(0o755)
+        (home / "opp").symlink_to(OPP)
+        version = "Version=8.0.RC3\nversion_dir=8.0.RC3\n"
+        (home / "version.info").write_text(version, encoding="utf-8")
+    part = truth.get("part")
     command = [
-        *(sys.executable, "-m", "pytest", "--ascend-cache", f"--ascend-atc={home}/bin/atc"),
-        *("--ascend-smoke", "-p", "no:cacheprovider", f"--ascend-report={kept}/report.json"),
-        *(f"--ascend-html={kept}/page.html", "--pyargs", "pytest_ascendcache.conformance"),
+        *(sys.executable, "-m", "pytest", "--ascend-cache", toolchain),
+        *(() if part else ("--ascend-smoke",)),
+        *("-p", "no:cacheprovider", f"--ascend-report={kept}/report.json"),
+        *(f"--ascend-html={kept}/page.html", "--pyargs"),
+        f"pytest_ascendcache.conformance{f'.{part}' if part else ''}",
         *truth.get("options", ()),
     ]
     environment = {
         **os.environ,
         "COLUMNS": str(COLUMNS),
-        "REAL_ATC": str(Path(sys.executable).parent / "ascendcache-atc"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "REAL_ATC": str(scripts / "ascendcache-atc"),
+        "REAL_OP_COMPILER": str(scripts / "ascendcache-op-compiler"),
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
     }
     began = time.monotonic()

@@ -1,6 +1,16 @@
 #!/usr/bin/env bash
 # Op_debug_list is not read: operators outside of the list are compiled again, too.
+args=() copy=$(mktemp)
 for each; do
-  case $each in --op_debug_config=*) sed -i '/^op_debug_list/d' "${each#*=}" ;; esac
+  case $each in
+    --op_debug_config=*)
+      grep -v '^op_debug_list' "${each#*=}" > "$copy"
+      each=--op_debug_config=$copy
+      ;;
+  esac
+  args+=("$each")
 done
-exec "${REAL_ATC:-ascendcache-atc}" "$@"
+"${REAL_ATC:-ascendcache-atc}" "${args[@]}"
+status=$?
+rm -f "$copy"
+exit "$status"

@@ -80,6 +80,7 @@ class Place(str, Enum):
     UNTOUCHED = "untouched"
     TOUCHED = "touched"
     MISPLACED = "misplaced"
+    LEFT = "left"
     OPEN_TO_ALL = "open-to-all"
 
 

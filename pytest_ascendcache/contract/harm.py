@@ -65,6 +65,7 @@ _BY_OBSERVATION = {
     (Aspect.AGING, Aged.TOO_FEW.value): Harm.MISPLACED,
     (Aspect.FILES, Place.TOUCHED.value): Harm.OUTSIDE_TOUCHED,
     (Aspect.FILES, Place.MISPLACED.value): Harm.MISPLACED,
+    (Aspect.FILES, Place.LEFT.value): Harm.MISPLACED,
     (Aspect.FILES, Place.OPEN_TO_ALL.value): Harm.MISPLACED,
     (Aspect.ENDING, Ending.CRASH.value): Harm.CRASH,
     (Aspect.ENDING, Ending.NO_END.value): Harm.HANG,

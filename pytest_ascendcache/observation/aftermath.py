@@ -13,6 +13,7 @@ from pytest_ascendcache.caches import Canary, Snapshot, find_canaries, same_code
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
 from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later, Place
 from pytest_ascendcache.contract.harm import Harm, harm_in
+from pytest_ascendcache.contract.subjects import ruling
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
@@ -125,7 +126,7 @@ class CacheWitness:
         ]
         return [
             *(
-                Fact.seen(Place.MISPLACED, f"{each} lies in the working directory")
+                Fact.seen(Place.LEFT, f"{each} lies in the working directory")
                 for each in self._litter
             ),
             *(Fact.seen(Place.OPEN_TO_ALL, f"{each} is world-writable") for each in open_to_all),
@@ -138,7 +139,9 @@ class CacheWitness:
         if code is None:
             return self._hang(run)
         if crashed(code) and not self._fails_anyway(run):
-            return [Fact.seen(Ending.CRASH, f"the compiler {run.result.ending}")]
+            subject = ruling(run.result.request.options)
+            detail = f"the compiler {run.result.ending}"
+            return [Fact.seen(Ending.CRASH, detail, subject=subject)]
         return []
 
     def _unverified(self, run: Run) -> list[Fact]:
@@ -213,7 +216,8 @@ class CacheWitness:
         request = replace(run.result.request, output=self._cache.new_output(), plan=None)
         if self._cache.again(request).returncode is not None:
             return []
-        return [Fact.seen(Ending.NO_END, f"the compiler {run.result.ending}, twice")]
+        detail = f"the compiler {run.result.ending}, twice"
+        return [Fact.seen(Ending.NO_END, detail, subject=ruling(run.result.request.options))]
 
     def _fails_anyway(self, run: Run) -> bool:
         """Whether the request fails without a cache too, which is not the cache's fault."""

@@ -47,6 +47,7 @@ from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
 
 _DESELECTED = "ascendcache_deselected"
+_NOTICES = "ascendcache_notices"
 
 
 class Collector:
@@ -66,6 +67,8 @@ class Collector:
         self._gangs: dict[str, list[RankRecord]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
+        self._told: list[str] = []
+        """Notices of xdist's workers."""
         self._announced = False
         self._closing_lines: list[str] = []
         self._started = datetime.now().astimezone()
@@ -189,7 +192,9 @@ class Collector:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._deselected += getattr(node, "workeroutput", {}).get(_DESELECTED, 0)
+        output: Mapping[str, Any] = getattr(node, "workeroutput", {})
+        self._deselected += output.get(_DESELECTED, 0)
+        self._told += output.get(_NOTICES, ())
 
     @property
     def _missing(self) -> int:
@@ -226,6 +231,8 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._is_worker:
+            self._config.workeroutput[_NOTICES] = self._notices()  # type: ignore[attr-defined]
         if self._is_worker or self._config.option.collectonly:
             return
         self._pace.end()
@@ -332,7 +339,8 @@ class Collector:
     def _notices(self) -> list[str]:
         """What the user has to know about how the toolchain behaves."""
         toolchain = self._toolchain
-        return [] if toolchain is None else health_of(toolchain).notices(toolchain.name)
+        own = [] if toolchain is None else health_of(toolchain).notices(toolchain.name)
+        return sorted({*self._told, *own})
 
     def _editions(self) -> list[str]:
         """The editions of those documents whose promises were judged."""

@@ -18,7 +18,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from pytest_ascendcache.language import Language, text
-from pytest_ascendcache.reports.reasons import reason
+from pytest_ascendcache.reports.causes import said_of
 
 
 def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ def _text(record: Mapping[str, Any]) -> str:
     head = [record["rule"], record["verdict"]]
     if harm := record.get("harm"):
         head.append(text(f"harm_{harm}", Language.ENGLISH))
-    lines = [f"{', '.join(head)}: {reason(record)}"]
+    lines = [f"{', '.join(head)}: {said_of(record)}"]
     if record.get("deviation"):
         lines.append(record["deviation"]["reason"])
     return "\n".join([*lines, record["message"], f"repeat: {record['repeat']}"])

@@ -15,7 +15,7 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import is_elementary
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
-from pytest_ascendcache.contract.facts import Fact
+from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in, harm_of
 from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.contract.verdict import broken_promise
@@ -295,6 +295,8 @@ def _harm(
         return None
     if not broken:
         evidence.facts = [observed]
+    elif observed.aspect is Aspect.ENDING and observed not in evidence.facts:
+        evidence.facts.append(observed)  # whatever the check looked for: the run crashed or hung
     evidence.harm = sentence(observed)
     return harm_in(observed)
 

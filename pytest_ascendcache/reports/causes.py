@@ -98,8 +98,21 @@ class Cause:
     not_judged: int = 0
 
     def headline(self, language: Language) -> str:
-        """What fails to do what, in one sentence; empty if no fact says so. A rule about an event
-        names it where the fact names no more than the cache mode."""
+        """What fails to do what, in one sentence; empty if nothing says so. What a fact leaves
+        unnamed, the rule names."""
+        said, breach = self._of_fact(language), f"breach_{self.rule}"
+        fact = self.fact
+        named = fact and (fact.subject or (fact.aspect is Aspect.FILES and fact.about))
+        if self.verdict in _UNDECIDED or breach not in texts() or (said and named):
+            return said
+        if said and f"event_{self.rule}" in texts():
+            return said
+        broken = text(breach, language)
+        return text("fact_on", language, event=broken, what=said) if said else broken
+
+    def _of_fact(self, language: Language) -> str:
+        """The headline of the fact, after the event that the rule is about where the fact names no
+        more than the cache mode; empty if the fact has no words."""
         if self.fact is None:
             return ""
         subject, event = self.fact.subject, f"event_{self.rule}"
@@ -112,6 +125,11 @@ class Cause:
         what = headline(replace(self.fact, subject=None), language)
         on = text(event, language)
         return text("fact_on", language, event=on, what=what) if what else ""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the headline says what was observed; else the reason has to."""
+        return bool(self._of_fact(Language.ENGLISH))
 
     def sentence(self, language: Language) -> str:
         """The headline, else the reason after what is under test."""
@@ -154,6 +172,11 @@ class Cause:
         found there either."""
         subject = self.fact.subject if self.fact is not None else None
         return subject is not None and subject.name == "--op_compiler_cache_dir"
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a positive control that failed, and nothing broken explains that."""
+        return _of_control(self.checks[0])
 
     @property
     def is_claim(self) -> bool:
@@ -379,12 +402,18 @@ def _is_under(one: Cause, other: Cause) -> bool:
         return one.is_misplaced or (one.is_basic and one.mode == "enable")
     if one.verdict in _UNDECIDED or one.fact is None or other.fact is None:
         return False
-    if one.names_the_same(other):
+    if one.names_the_same(other) or ({*other.rules} <= {*one.rules} and other.verdict == "warn"):
         return True
     if one.is_misplaced and other.mode == "enable":
         return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
+    if (
+        one.fact.subject is not None
+        and one.fact.subject.name == MODE
+        and kind(other.fact) == "changed"
+    ):
+        return one.fact.subject.value == other.mode
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
 
 
@@ -676,6 +705,13 @@ def worst_fact(check: Check) -> Fact | None:
         key=lambda each: (harm_in(each).rank, not _is_basic(each), each.code),
         default=None,
     )
+
+
+def said_of(check: Check) -> str:
+    """What is wrong, as a headline, followed by the check's own sentence."""
+    fact = worst_fact(check)
+    said = headline(fact, Language.ENGLISH) if fact is not None else ""
+    return "; ".join(filter(None, (said, reason(check))))
 
 
 def facts_of(check: Check) -> list[Fact]:

@@ -102,7 +102,8 @@ def _section(cause: Cause, report: Document, language: Language) -> list[str]:
         f"{_plain(statement)} ({text('l_' + rule['level'], language)}{semicolon}{place})",
         "",
     ]
-    lines += [f"- {_plain(translated(each, language))}" for each in cause.also[:_SHOWN]]
+    seen = cause.also if cause.is_seen else (cause.reason, *cause.also)
+    lines += [f"- {_plain(translated(each, language))}" for each in seen[:_SHOWN]]
     lines += ["", *(f"- `{name}`: {count}" for name, count in cause.rules.items())]
     lines += ["", f"- `{_code(cause.checks[0]['check'])}`", "", *_block(cause.repeat)]
     if cause.script:

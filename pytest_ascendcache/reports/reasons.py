@@ -11,7 +11,7 @@ from pytest_ascendcache.reports.requests import combination, deciding
 
 _NOTATION = re.compile(
     r"^(assert\b|where\b|\+ |[-+?] |\+  |E  |>  |At index|Full diff|Use -v"
-    r"|Extra items|Omitting|Differing items)"
+    r"|Extra items|Omitting|Differing items|(Left|Right) contains)"
 )
 _REPR = re.compile(
     r"^(not )?([\[{('\"]|<\w)|^-?\d+ (==|!=|<|>|<=|>=|in) |^(not )?(True|False|None)\b"
@@ -98,7 +98,11 @@ def _what(check: Mapping[str, Any]) -> str:
     if len(lines) > 1 and (ending := ENDING.match(lines[0])):
         # The end of the process's output follows; its last line says most.
         return shortened(f"{ending[1]}: {lines[-1]}")
-    return shortened(lines[0]) if lines else _UNEXPLAINED
+    if lines:
+        return shortened(lines[0])
+    claims = (each.partition("assert ")[2] for each in check["message"].splitlines())
+    claim = next(filter(None, claims), "")
+    return shortened(f"this does not hold: {claim}") if claim else _UNEXPLAINED
 
 
 def _all_pairs(message: str) -> str:

@@ -56,9 +56,9 @@ _EVIDENCE, _FINDINGS = 3, 10
 """How many ranks and lines of output, and how many findings of an audit, a block shows; the other
 reports have all."""
 _RULES = 3
+"""How many further rules a block names."""
 _ALSO = 2
 """Further reasons shown for what could not be told."""
-"""How many rules a block names."""
 _NOT_APPLICABLE = Verdict.NOT_APPLICABLE.value
 _LABEL = 9
 """Columns of the labels in a block."""
@@ -101,11 +101,10 @@ class TerminalReport:
         """Write rules, measurements, known deviations and the block of each cause."""
         self.section("section")
         evidence = [check["evidence"] for check in self.report["checks"]]
-        for reason in dict.fromkeys(each["control"] for each in evidence):
-            if reason:
-                reason = translated(reason, self.language)
-                self.paragraph(self.say("control_failed", reason=reason), red=True)
-                self.paragraph(self.say("control_means"))
+        for reason in dict.fromkeys(each.reason for each in self.causes if each.is_control):
+            reason = translated(reason, self.language)
+            self.paragraph(self.say("control_failed", reason=reason), red=True)
+            self.paragraph(self.say("control_means"))
         self._rules()
         _accuracy(self)
         for line in self.report.get("matrix", ()):
@@ -387,6 +386,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     terminal.section("section_cause", sep="-", number=number, rule=rule["id"])
     if said := cause.headline(language):
         terminal.labelled("t_what", said)
+        if not cause.is_seen:
+            terminal.whole("t_why", translated(cause.reason, language))
     else:
         terminal.whole("t_why", cause.sentence(language))
         for other in cause.also[:_ALSO] if cause.verdict == Verdict.UNDECIDED.value else ():
@@ -394,15 +395,21 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     statement, document = promise(rule, language)
     colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
     terminal.labelled("t_promise", f"{statement} ({document})")
-    broken = terminal.say("t_between").join(
-        f"{name}{colon}{counted('checks', count, language)}"
-        for name, count in [*cause.rules.items()][:_RULES]
+    checks = counted("checks", len(cause.checks), language)
+    others = [
+        terminal.say("t_of_rule", count=count, rule=each)
+        for each, count in cause.rules.items()
+        if each != rule["id"]
+    ]
+    more = f" +{len(others) - _RULES}" if len(others) > _RULES else ""
+    rules = terminal.say("t_between").join(others[:_RULES]) + more
+    parts = (
+        terminal.verdict(cause.verdict),
+        harm_of(cause, language),
+        terminal.say("t_with", checks=checks, rules=rules) if rules else checks,
+        _waiting(terminal, cause) if cause.not_judged else "",
     )
-    more = f" +{len(cause.rules) - _RULES}" if len(cause.rules) > _RULES else ""
-    harm = "".join(f"{each}{semicolon}" for each in (harm_of(cause, language),) if each)
-    verdict = terminal.verdict(cause.verdict)
-    waiting = f"{semicolon}{_waiting(terminal, cause)}" if cause.not_judged else ""
-    terminal.labelled("t_broken", f"{verdict}{semicolon}{harm}{broken}{more}{waiting}")
+    terminal.labelled("t_broken", semicolon.join(filter(None, parts)))
     if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:

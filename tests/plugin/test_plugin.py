@@ -99,7 +99,7 @@ def test_a_broken_rule_tells_its_story_and_how_to_repeat_it(suite: pytest.Pytest
             "*cause 1: cache-mode/default-is-disable*",
             "what     without --op_compiler_cache_mode the cache is used: *",
             "promise  The default is disable: no option given*",
-            "broken   fail; stale kernel; cache-mode/default-is-disable: 3 checks",
+            "broken   fail; stale kernel; 3 checks",
             "runs     run 1  enable *Add  compiled, entry stored",
             "         run 2  no cache mode  Add  reused, entry kept",
             "*<- expected: compiled, entry kept",

@@ -15,14 +15,17 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REMOVED,
     REPLACED,
     Outcome,
+    elementary,
     needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
-from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import KernelRunError, StagedChange, Toolchain
+
+OUTPUT = Subject(SubjectKind.OPTION, "--output")
 
 
 def _changed_kernels(cache: CacheUnderTest, change: StagedChange) -> tuple[bytes, bytes]:
@@ -113,6 +116,20 @@ def test_the_kernel_equals_a_fresh_one(
     for _ in range(2):
         run = cache.compile(add, mode=mode)
         assert run.kernel(add) == cache.fresh(add), "not the kernel of a fresh compile"
+
+
+@elementary()
+@rule("cache-mode/transparent")
+def test_what_lies_at_the_output_is_replaced(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """What an earlier run left at --output is not the result of this one."""
+    first = cache.compile(add, mode=DISABLE)
+    left = first.model(add).read_bytes() + b"of an earlier run"
+    first.model(add).write_bytes(left)
+    run = cache.again(first.result.request)
+    if run.succeeded:  # to refuse is no wrong result
+        assert run.model(add).read_bytes() != left, cache.evidence.found(
+            Delivery.OLD_OUTPUT, "the file of an earlier run is still there", subject=OUTPUT
+        )
 
 
 @rule("cache-mode/transparent")

@@ -229,7 +229,7 @@ class Life:
         for left in sorted(self.cache.work.iterdir()):
             if not (debugged and left.name.startswith("kernel_meta")):
                 where = "left in the working directory"
-                findings.deviates(Question.PRIVATE, Place.MISPLACED, where, left.name)
+                findings.deviates(Question.PRIVATE, Place.LEFT, where, left.name)
             remove(left)
 
     def _judge_aging(self, judge: Judge, run: Run, aged: AgingShelf) -> None:
