@@ -76,6 +76,16 @@ class Health:
         self._untold.append(_fact(run, ONCE, what))
         return f"{what}, not again with the same options"
 
+    def numbers(self) -> tuple[int, int, int, float]:
+        """What :meth:`notices` tells, for another process to :meth:`add`."""
+        return self._printed, self._left_behind, self._leaving, self._slowest
+
+    def add(self, printed: int, left_behind: int, leaving: int, slowest: float) -> None:
+        """Add the numbers of the same toolchain in another process."""
+        self._printed, self._slowest = max(self._printed, printed), max(self._slowest, slowest)
+        self._left_behind += left_behind
+        self._leaving += leaving
+
     def notices(self, name: str) -> list[str]:
         """A sentence about each habit that users have to know, without a full stop."""
         notices = []

@@ -16,7 +16,7 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Judged, Occurrence, occurrences
 from pytest_ascendcache.language import text, translated
-from pytest_ascendcache.observation.health import health_of
+from pytest_ascendcache.observation.health import Health, health_of
 from pytest_ascendcache.plugin.accounting import accounting_of
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
 from pytest_ascendcache.plugin.estimate import estimate
@@ -47,7 +47,7 @@ from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
 
 _DESELECTED = "ascendcache_deselected"
-_NOTICES = "ascendcache_notices"
+_HEALTH = "ascendcache_health"
 
 
 class Collector:
@@ -67,8 +67,8 @@ class Collector:
         self._gangs: dict[str, list[RankRecord]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
-        self._told: list[str] = []
-        """Notices of xdist's workers."""
+        self._health = Health()
+        """How the runs of xdist's workers ended."""
         self._announced = False
         self._closing_lines: list[str] = []
         self._started = datetime.now().astimezone()
@@ -194,7 +194,7 @@ class Collector:
     def pytest_testnodedown(self, node: Any) -> None:
         output: Mapping[str, Any] = getattr(node, "workeroutput", {})
         self._deselected += output.get(_DESELECTED, 0)
-        self._told += output.get(_NOTICES, ())
+        self._health.add(*output.get(_HEALTH, Health().numbers()))
 
     @property
     def _missing(self) -> int:
@@ -232,7 +232,8 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._is_worker:
-            self._config.workeroutput[_NOTICES] = self._notices()  # type: ignore[attr-defined]
+            numbers = self._own_health().numbers()
+            self._config.workeroutput[_HEALTH] = numbers  # type: ignore[attr-defined]
         if self._is_worker or self._config.option.collectonly:
             return
         self._pace.end()
@@ -338,9 +339,13 @@ class Collector:
 
     def _notices(self) -> list[str]:
         """What the user has to know about how the toolchain behaves."""
-        toolchain = self._toolchain
-        own = [] if toolchain is None else health_of(toolchain).notices(toolchain.name)
-        return sorted({*self._told, *own})
+        health = Health()
+        for each in (self._health, self._own_health()):
+            health.add(*each.numbers())
+        return health.notices(self._toolchain.name) if self._toolchain is not None else []
+
+    def _own_health(self) -> Health:
+        return Health() if self._toolchain is None else health_of(self._toolchain)
 
     def _editions(self) -> list[str]:
         """The editions of those documents whose promises were judged."""
