@@ -18,7 +18,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from pytest_ascendcache.language import Language, text
-from pytest_ascendcache.reports.causes import said_of
+from pytest_ascendcache.reports.cause import said_of
 
 
 def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ from pytest_ascendcache.plugin.stash import (
 )
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.ranks.rank import any_rank
-from pytest_ascendcache.reports.causes import worst_fact
+from pytest_ascendcache.reports.cause import worst_fact
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.reports.script import plain_script
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError

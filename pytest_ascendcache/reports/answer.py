@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.causes import Cause
+from pytest_ascendcache.reports.cause import Cause
 
 
 @dataclass(frozen=True)

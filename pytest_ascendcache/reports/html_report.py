@@ -17,7 +17,8 @@ from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
 from pytest_ascendcache.reports.answer import answer, counted, judged_by, promising, where
-from pytest_ascendcache.reports.causes import Cause, causes_of
+from pytest_ascendcache.reports.cause import Cause
+from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, promise, promising, where
-from pytest_ascendcache.reports.causes import Cause, causes_of
+from pytest_ascendcache.reports.cause import Cause
+from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document
 
 _SHOWN = 5
@@ -69,8 +70,9 @@ def workflow_commands(report: Document, language: Language = Language.ENGLISH) -
         title = _head(cause, language)
         said = cause.sentence(language)[:_LONGEST]
         history = cause.history.lines(language) if cause.history is not None else []
-        told = [f"{said} ({where(cause, language)})", *history, cause.next(language), cause.repeat]
-        message = "\n".join(told)
+        seen = [] if cause.is_seen else [translated(cause.reason, language)[:_LONGEST]]
+        told = [f"{said} ({where(cause, language)})", *history, *seen, cause.next(language)]
+        message = "\n".join(dict.fromkeys([*told, cause.repeat]))
         lines.append(f"::{kind} title={_property(title)}::{_escaped(message)}")
     return lines
 

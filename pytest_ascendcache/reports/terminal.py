@@ -24,7 +24,8 @@ from pytest_ascendcache.reports.answer import (
     promising,
 )
 from pytest_ascendcache.reports.baseline import News
-from pytest_ascendcache.reports.causes import Cause, Check, causes_of
+from pytest_ascendcache.reports.cause import Cause, Check
+from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import tally, tally_text
@@ -384,38 +385,17 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     language, check = terminal.language, cause.checks[0]
     rule = promising(cause, terminal.report)
     terminal.section("section_cause", sep="-", number=number, rule=rule["id"])
-    if said := cause.headline(language):
-        terminal.labelled("t_what", said)
-        if not cause.is_seen:
-            terminal.whole("t_why", translated(cause.reason, language))
-    else:
-        terminal.whole("t_why", cause.sentence(language))
-        for other in cause.also[:_ALSO] if cause.verdict == Verdict.UNDECIDED.value else ():
-            terminal.whole("t_why", translated(other, language))
-    statement, document = promise(rule, language)
-    colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
-    terminal.labelled("t_promise", f"{statement} ({document})")
-    checks = counted("checks", len(cause.checks), language)
-    others = [
-        terminal.say("t_of_rule", count=count, rule=each)
-        for each, count in cause.rules.items()
-        if each != rule["id"]
-    ]
-    more = f" +{len(others) - _RULES}" if len(others) > _RULES else ""
-    rules = terminal.say("t_between").join(others[:_RULES]) + more
-    parts = (
-        terminal.verdict(cause.verdict),
-        harm_of(cause, language),
-        terminal.say("t_with", checks=checks, rules=rules) if rules else checks,
-        _waiting(terminal, cause) if cause.not_judged else "",
-    )
-    terminal.labelled("t_broken", semicolon.join(filter(None, parts)))
+    if not cause.is_control:  # which is told above, and breaks no promise
+        _said(terminal, cause)
+        statement, document = promise(rule, language)
+        terminal.labelled("t_promise", f"{statement} ({document})")
+    _broken(terminal, cause, rule["id"])
     if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
     else:
         if cause.seen:
-            seen = f"{harm_of(cause, language)}{colon}{translated(cause.seen, language)}"
-            terminal.whole("t_harm", seen)
+            harm, colon = harm_of(cause, language), terminal.say("t_colon")
+            terminal.whole("t_harm", f"{harm}{colon}{translated(cause.seen, language)}")
         _evidence(terminal, check, cause.reason)
     terminal.labelled("t_next", cause.next(language))
     if script := check["evidence"].get("script"):
@@ -423,6 +403,36 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
             "t_script", terminal.say("script_beside", number=number, lines=script.count("\n"))
         )
     terminal.command("t_repeat", check["repeat"])
+
+
+def _said(terminal: TerminalReport, cause: Cause) -> None:
+    """Write what is wrong; the reason where no fact says it, or where it could not be told."""
+    if said := cause.headline(terminal.language):
+        terminal.labelled("t_what", said)
+    reasons = [] if cause.is_seen else [cause.reason]
+    if cause.verdict == Verdict.UNDECIDED.value:
+        reasons += cause.also[:_ALSO]
+    for each in reasons:
+        terminal.whole("t_why", translated(each, terminal.language))
+
+
+def _broken(terminal: TerminalReport, cause: Cause, rule: str) -> None:
+    """Write verdict, harm, checks, and the rules that are broken beside the one of the heading."""
+    others = [
+        terminal.say("t_of_rule", count=count, rule=each)
+        for each, count in cause.rules.items()
+        if each != rule and not cause.is_control
+    ]
+    more = f" +{len(others) - _RULES}" if len(others) > _RULES else ""
+    rules = terminal.say("t_between").join(others[:_RULES]) + more
+    checks = counted("checks", len(cause.checks), terminal.language)
+    parts = (
+        terminal.verdict(cause.verdict),
+        harm_of(cause, terminal.language),
+        terminal.say("t_with", checks=checks, rules=rules) if rules else checks,
+        _waiting(terminal, cause) if cause.not_judged else "",
+    )
+    terminal.labelled("t_broken", terminal.say("t_semicolon").join(filter(None, parts)))
 
 
 def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from pytest_ascendcache.contract import Outcome, Verdict
 from pytest_ascendcache.contract.facts import Aspect, Fact, Words, coded, outcome_fact
 from pytest_ascendcache.contract.outcome import ABSENT, COMPILED, KEPT, REUSED, STORED
-from pytest_ascendcache.reports.causes import Cause, causes
+from pytest_ascendcache.reports.cause import Cause
+from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.localise import explanations
 from pytest_ascendcache.reports.reasons import reason, sentences
 from pytest_ascendcache.reports.requests import request_of
