@@ -46,6 +46,15 @@ class Limit:
     per_check: float
 
 
+_OF_FIXTURES = {
+    "ascend_cache": Capability.OPERATOR_CACHE,
+    "lives": Capability.OPERATOR_CACHE,
+    "cell_runs": Capability.OPERATOR_CACHE,
+    "ascend_network": Capability.INCREMENTAL_BUILD,
+    "ascend_static_kernels": Capability.OP_COMPILER,
+}
+
+
 class Selecting(ABC):
     """Deselects checks of the suite; a user's own tests all stay.
 
@@ -66,6 +75,8 @@ class Selecting(ABC):
     def __init__(self, config: pytest.Config) -> None:
         self._config: Any = config
         self._choice: Any = None
+        self._needs: dict[str, frozenset[Capability]] = {}
+        """What the fixtures of each check need of a toolchain."""
 
     @pytest.hookimpl(trylast=True)  # selects from what other options leave
     def pytest_collection_modifyitems(
@@ -75,7 +86,10 @@ class Selecting(ABC):
         for item in items:
             marker = item.get_closest_marker("ascend_rule")
             if marker is not None and self._chooses_from(item.nodeid):
-                rules[item.nodeid.removeprefix(SUITE_NODES)] = marker.args[0]
+                check = item.nodeid.removeprefix(SUITE_NODES)
+                rules[check] = marker.args[0]
+                needs = {_OF_FIXTURES.get(each) for each in getattr(item, "fixturenames", ())}
+                self._needs[check] = frozenset(filter(None, needs))
         self._choice = self._choose(rules)
         left_out = {SUITE_NODES + each for each in rules if each not in self._choice.chosen}
         dropped = [each for each in items if each.nodeid in left_out]
@@ -237,7 +251,8 @@ class Budgeting(Selecting):
     def _choose(self, rules: Mapping[str, str]) -> Cover:
         limit = self._limit or self._compute_limit()
         capabilities = ascend_session_of(self._config).toolchain.capabilities
-        candidates = candidates_of(rules, capabilities, limit.per_run, limit.per_check)
+        fitting = {each: rules[each] for each in rules if self._needs[each] <= capabilities}
+        candidates = candidates_of(fitting, capabilities, limit.per_run, limit.per_check)
         known = noticed_by(matrix.read(), {each.check for each in candidates})
         return cover(candidates, known, limit.most, self._to_ask_again(rules))
 

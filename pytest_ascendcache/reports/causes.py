@@ -184,9 +184,14 @@ _OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Wo
 def _is_under(one: Cause, other: Cause) -> bool:
     if other.verdict in UNDECIDED:
         return one.is_misplaced or (one.is_basic and one.mode == "enable")
-    if one.verdict in UNDECIDED or one.fact is None or other.fact is None:
+    if one.verdict in UNDECIDED or one.fact is None:
         return False
-    if one.names_the_same(other) or ({*other.rules} <= {*one.rules} and other.verdict == "warn"):
+    milder = other.verdict == "warn" or other.fact is None
+    if {*other.rules} <= {*one.rules} and milder:
+        return True
+    if other.fact is None:
+        return False
+    if one.names_the_same(other):
         return True
     if one.is_misplaced and other.mode == "enable":
         return kind(other.fact) in _OF_NO_CACHE

@@ -29,7 +29,7 @@ from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import tally, tally_text
-from pytest_ascendcache.reports.requests import request_of
+from pytest_ascendcache.reports.requests import asks_a_cache, request_of
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -451,7 +451,9 @@ def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
         terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
         _output(terminal, note["output"])
     for step in evidence["steps"][-1:]:
-        terminal.labelled("t_request", str(request_of(step["command"])))
+        request = asks_a_cache(step["command"])
+        shown = str(request_of(step["command"])) if request else ""
+        terminal.labelled("t_request" if request else "", shown)
         terminal.labelled("", translated(step["ending"], terminal.language))
         _output(terminal, step["output"])
 

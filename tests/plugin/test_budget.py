@@ -236,3 +236,11 @@ def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*options, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so no check fits; *"])
+
+
+def test_a_toolchain_gets_the_checks_that_can_judge_it(pytester: pytest.Pytester) -> None:
+    program = f"--ascend-op-compiler={Path(ATC).with_name('ascendcache-op-compiler')}"
+    result = pytester.runpytest_subprocess(program, "--ascend-smoke", "--co", "-q", *SUITE)
+    chosen = [each for each in result.outlines if "::" in each]
+    assert sum("/static_kernel/" in each for each in chosen) > 10
+    assert not [each for each in chosen if "/cache_mode/" in each or "/impl_mode/" in each]
