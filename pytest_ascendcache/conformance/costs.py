@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
-from pytest_ascendcache.conformance.kit.surroundings import DIRECTORIES, OTHERS, together_with
+from pytest_ascendcache.conformance.kit.surroundings import OTHERS, together_with
 from pytest_ascendcache.contract import Capability, load_rules
 
 _LIVES = "cache_mode/test_lives.py::"
@@ -25,7 +25,6 @@ _SURROUNDINGS = "cache_mode/test_surroundings.py::"
 TOGETHER = frozenset(
     {
         "cache_mode/test_cache_mode_key.py::test_a_changed_parameter_has_its_own_entry",
-        f"{_SURROUNDINGS}test_a_directory_is_used_however_it_is_named",
         f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does",
         "robustness/test_robust.py::test_a_damaged_entry_heals",
         "robustness/test_robust.py::test_an_entry_as_it_was_written_heals",
@@ -57,7 +56,7 @@ def life_of(check: str) -> str:
 @cache
 def _story_of() -> dict[str, str]:
     """The story of each case of surroundings, by the name of the case."""
-    cases = {each.name: together_with(each) for each in (*DIRECTORIES, *OTHERS)}
+    cases = {each.name: together_with(each) for each in OTHERS}
     return {name.replace(" ", "-"): story.name for name, story in cases.items() if story}
 
 
@@ -78,11 +77,8 @@ def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
 @cache
 def _stories_of(function: str) -> int:
     """The number of stories that the cases of a function share."""
-    cases = {
-        f"{_SURROUNDINGS}test_a_directory_is_used_however_it_is_named": DIRECTORIES,
-        f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does": OTHERS,
-    }
-    return len({together_with(each) or each for each in cases.get(function, ())}) or 1
+    is_story = function.startswith(_SURROUNDINGS)
+    return len({together_with(each) or each for each in OTHERS}) if is_story else 1
 
 
 _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}

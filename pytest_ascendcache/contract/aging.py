@@ -119,7 +119,7 @@ def _read(values: Mapping[str, str], reading: Callable[[str], str]) -> dict[str,
 
 
 def _odd_counts(text: str) -> str:
-    bare = text.strip(" \t")
+    bare = text.strip()
     return bare[1:] if bare[:1] == "+" and bare[1:2].isdigit() else bare
 
 

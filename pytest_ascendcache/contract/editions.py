@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache, total_ordering
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_ascendcache.contract.toml import tomllib
 
@@ -24,6 +24,13 @@ DEFAULT_NAMES = {CANN: "8.0.RC3", MINDSPORE: "mindspore-1.6", TORCHAIR: "torchai
 _PRODUCTS = {CANN: "CANN", MINDSPORE: "MindSpore", TORCHAIR: "Ascend PyTorch"}
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.RC(\d+)|[.-]?(?:alpha|beta|rc)|\.(\d+))?", re.IGNORECASE)
 _FINAL = 1
+_WORDS = {
+    "product": tuple(_PRODUCTS),
+    "debug_config": ("bypasses", "open"),
+    "debug_list": ("listed", "everything", "open"),
+    "seen": ("whole", "beginning", "facts"),
+}
+"""The values of fields that take one of few words."""
 
 
 class EditionFileError(ValueError):
@@ -151,6 +158,9 @@ def version_key(text: str) -> tuple[int, ...] | None:
     return int(major), int(minor), *stage
 
 
+Made = TypeVar("Made", Edition, Page)
+
+
 @lru_cache(maxsize=1)
 def editions() -> tuple[Edition, ...]:
     """All editions, product by product, oldest first.
@@ -159,9 +169,9 @@ def editions() -> tuple[Edition, ...]:
     """
     content = tomllib.loads(_text("editions.toml"))
     made: list[Edition] = []
-    for fields in content["edition"]:
-        before = made[-1] if made and made[-1].product == fields.get("product") else None
-        made.append(_edition(fields, before))
+    for given in content["edition"]:
+        before = made[-1] if made and made[-1].product == given.get("product") else None
+        made.append(_edition(given, before))
         if before is not None and not before < made[-1]:
             raise EditionFileError(f"editions.toml: {made[-1]} comes after {before}.")
     return tuple(made)
@@ -254,7 +264,7 @@ def pages() -> tuple[Page, ...]:
     """All pages that were read. Raises ``EditionFileError`` if a field is missing or unknown."""
     content = tomllib.loads(_text("pages.toml"))
     try:
-        return tuple(Page(**each) for each in content["page"])
+        return tuple(_checked("pages.toml", Page(**each)) for each in content["page"])
     except TypeError as error:
         raise EditionFileError(f"pages.toml: {error}.") from None
 
@@ -288,6 +298,20 @@ def _edition(fields: Mapping[str, Any], before: Edition | None) -> Edition:
         raise EditionFileError(f"editions.toml: {fields.get('name')}: {error}.") from None
     if version_key(made.first) is None or len(made.notes_en) != len(made.notes_zh):
         raise EditionFileError(f"editions.toml: {made.name}: 'from' or its notes do not fit.")
+    return _checked(f"editions.toml: {made.name}", made)
+
+
+def _checked(where: str, made: Made) -> Made:
+    """Refuse a misspelt word and a value of another type: nothing would be judged by it."""
+    for each in fields(made):
+        value, words = getattr(made, each.name), _WORDS.get(each.name)
+        if words and value not in words:
+            wanted = f"one of {', '.join(words)}"
+        elif each.default is not MISSING and type(value) is not type(each.default):
+            wanted = f"like {each.default!r}"
+        else:
+            continue
+        raise EditionFileError(f"{where}: {each.name} is {value!r}, not {wanted}.")
     return made
 
 

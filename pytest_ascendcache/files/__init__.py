@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import stat
@@ -42,14 +43,21 @@ def read_input(path: Path, most: int = MOST_BYTES) -> bytes:
     Raises ``OSError`` if it cannot be read, is not a regular file (a FIFO or a device may never
     end), or is too large. ``strerror`` is the reason.
     """
-    _check_input(path, path.stat(), most)  # even opening a device may have an effect
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        _check_input(path, os.fstat(descriptor), most)
+    with open_input(path, most) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise _too_large(path, most)
     return content
+
+
+@contextlib.contextmanager
+def open_input(path: Path, most: float = math.inf) -> Iterator[BinaryIO]:
+    """Open a file as :func:`read_input` does, to read it piece by piece."""
+    _check_input(path, path.stat(), most)  # even opening a device may have an effect
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        _check_input(path, os.fstat(descriptor), most)
+        yield file
 
 
 def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -62,7 +70,7 @@ def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> st
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _check_input(path: Path, info: os.stat_result, most: int) -> None:
+def _check_input(path: Path, info: os.stat_result, most: float) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = _KINDS.get(stat.S_IFMT(info.st_mode), "it is not a regular file")
         number = errno.EISDIR if stat.S_ISDIR(info.st_mode) else errno.EINVAL
@@ -71,8 +79,8 @@ def _check_input(path: Path, info: os.stat_result, most: int) -> None:
         raise _too_large(path, most)
 
 
-def _too_large(path: Path, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
+def _too_large(path: Path, most: float) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {int(most) >> 20} MiB", str(path))
 
 
 def write_output(path: Path, content: str | bytes) -> None:

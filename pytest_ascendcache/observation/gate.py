@@ -2,8 +2,8 @@
 
 Every run that a check, a scenario, a stress campaign, a rank, a control, the doctor or a look for
 harm makes passes it. The gate counts the run for the evidence of its check, records it as a
-:class:`GatedRun`, and asks :data:`INVARIANTS` about it. No other module calls the starting methods
-of a toolchain; ``tests/observation/test_gate.py`` holds the package to that.
+:class:`GatedRun`, and asks what holds after every run (``invariants``). No other module calls the
+starting methods of a toolchain; ``tests/observation/test_gate.py`` holds the package to that.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pytest_ascendcache.contract import CacheMode, CompileOptions
+from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.observation.evidence import Evidence
 from pytest_ascendcache.observation.gated_run import (
-    INVARIANTS,
     ByHand,
     GatedRun,
     Kind,
@@ -29,6 +29,7 @@ from pytest_ascendcache.observation.gated_run import (
     run_of,
 )
 from pytest_ascendcache.observation.health import Accident, Health, health_of
+from pytest_ascendcache.observation.invariants import broken_invariants, named_files
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.toolchains import (
@@ -134,9 +135,11 @@ class Gate(_Forwarded):
         health = self.health
         if health.stopped:
             raise ToolchainError(health.stopped)
+        named = named_files(requests)
         results = self._toolchain.compile_together(requests)
         number = self._count(len(results), sum(len(each.operators) for each in requests))
-        runs = self._ended(Kind.COMPILE, number, zip(requests, results, strict=True), before)
+        pairs = zip(requests, results, strict=True)
+        runs = self._ended(Kind.COMPILE, number, pairs, before, named)
         for run in () if self._is_seeded else runs:
             health.note(run)
         if health.is_doubtful:
@@ -232,11 +235,12 @@ class Gate(_Forwarded):
     def static(self, request: StaticRequest) -> StaticProcess:
         """Start op_compiler, a package or a client. Raises ``ToolchainError`` if it cannot be
         started."""
+        named = named_files([request])
         process = self._toolchain.start_static(request)
         number = self._count(1)
 
         def ended(result: StaticResult) -> GatedRun[StaticResult]:
-            return self._ended(Kind.STATIC, number, [(request, result)])[0]
+            return self._ended(Kind.STATIC, number, [(request, result)], named=named)[0]
 
         return cast("StaticProcess", GatedProcess(process, ended))
 
@@ -249,9 +253,10 @@ class Gate(_Forwarded):
 
     def converted(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """Like :meth:`compiled`, for conversions of models."""
+        named = named_files(requests)
         results: list[ConvertResult] = cast("Any", self._toolchain).convert_together(requests)
         number = self._count(len(results))
-        self._ended(Kind.CONVERSION, number, _asked(results))
+        self._ended(Kind.CONVERSION, number, _asked(results), named=named)
         return results
 
     def model_outputs(
@@ -299,20 +304,28 @@ class Gate(_Forwarded):
         number: int,
         pairs: Iterable[tuple[Any, Result]],
         before: Looked | None = None,
+        named: Mapping[Path, str] | None = None,
     ) -> list[GatedRun[Result]]:
         """Record processes that were started together, each a request with its result."""
         before = before or {}
         after = look(*before)
         return [
-            self._record(run_of(number + place, kind, request, result, before, after))
+            self._record(run_of(number + place, kind, request, result, before, after, named))
             for place, (request, result) in enumerate(pairs)
         ]
 
     def _record(self, run: GatedRun[Result]) -> GatedRun[Result]:
+        """Keep the record. What may never be breaks the check, if it has not ended."""
         self.runs.append(run)
-        for facts_about in INVARIANTS:
-            self.evidence.facts += facts_about(run)
+        self.require_none(broken_invariants(run))
         return run
+
+    def require_none(self, broken: Iterable[Fact]) -> None:
+        """Break the check with these facts, if there are any and it has not ended."""
+        facts = [*broken]
+        self.evidence.facts += facts
+        if facts and not self.evidence.is_looking:
+            raise AssertionError("\n".join(map(str, facts)))
 
     def _run(self, model: Path, run: Callable[[], Result]) -> Result:
         """Run what was compiled."""

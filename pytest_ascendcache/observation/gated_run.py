@@ -1,16 +1,16 @@
-"""The record of one process of a toolchain, and what is asked about every one."""
+"""The record of one process of a toolchain."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.contract.facts import Ending, Fact
+from pytest_ascendcache.contract.facts import Ending
 from pytest_ascendcache.toolchains import CompileResult, ConvertResult, TrainResult
 
 Result = TypeVar("Result")
@@ -79,7 +79,8 @@ class GatedRun(Generic[Result]):
     ``before`` and ``after`` have the directories that were looked at, with modes, owners and
     digests; processes started together share both. ``status`` is the exit status, negative for a
     signal, None if the process was killed because it did not end. ``asleep`` are the seconds in
-    which it used no processor though it could have: one that is starved is not asleep.
+    which it used no processor though it could have: one that is starved is not asleep. ``named``
+    are files of the user that its request names, with their digests before it.
     """
 
     number: int
@@ -91,6 +92,7 @@ class GatedRun(Generic[Result]):
     before: Looked = field(default_factory=dict)
     after: Looked = field(default_factory=dict)
     asleep: float = 0.0
+    named: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -123,17 +125,19 @@ class GatedRun(Generic[Result]):
         return self.status is None
 
 
-INVARIANTS: list[Callable[[GatedRun[Any]], Iterable[Fact]]] = []
-"""Asked about every run when it has ended; what they find is among the facts of its check."""
-
-
 def look(*directories: Path) -> Looked:
     """The current state of directories."""
     return {directory: Snapshot.take(directory) for directory in directories}
 
 
 def run_of(
-    number: int, kind: Kind, request: Any, result: Any, before: Looked, after: Looked
+    number: int,
+    kind: Kind,
+    request: Any,
+    result: Any,
+    before: Looked,
+    after: Looked,
+    named: Mapping[Path, str] | None = None,
 ) -> GatedRun[Any]:
     """The record of a process that a request of the toolchain describes."""
     delivered: tuple[Path | None, ...] = ()
@@ -144,4 +148,7 @@ def run_of(
     elif isinstance(result, TrainResult) and result.outputs is not None:
         delivered = (result.request.directory / "outputs.npz",)
     files, asleep = tuple(filter(None, delivered)), getattr(result, "asleep", 0.0)
-    return GatedRun(number, kind, request, result, result.returncode, files, before, after, asleep)
+    return GatedRun(
+        *(number, kind, request, result, result.returncode, files, before, after, asleep),
+        named or {},
+    )

@@ -1,49 +1,82 @@
-"""What holds after every compile, whatever a check asks: asked of each run, at no further run.
+"""What holds after every run, whatever a check asks: asked of each at the gate, at no further run.
 
 A run that reports success delivers kernels, and files that a user wrote stay byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.caches import embedded_objects
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
+from pytest_ascendcache.observation.gated_run import GatedRun, Kind
 from pytest_ascendcache.observation.run import Run
 
 INI = "op_cache.ini"
+_INPUTS = frozenset(
+    {
+        *("model", "weight", "singleop", "op_precision_mode", "op_debug_config", "keep_dtype"),
+        *("insert_op_conf", "fusion_switch_file", "modify_mixlist", "customize_dtypes"),
+    }
+)
+"""Options of ATC that name a file of the user."""
+_READ = (".json", ".run", ".py")
+"""How the names of files end that op_compiler, packages and clients only read."""
 
 
-def broken_invariants(run: Run, carries_objects: bool) -> Iterator[Fact]:
-    """What is wrong with a run. ``carries_objects`` says that the positive control found the object
-    of a kernel in what this toolchain delivers."""
-    if run.returncode == 0 and carries_objects:
-        yield from _without_kernel(run)
+def named_files(requests: Iterable[Any]) -> dict[Path, str]:
+    """The files of the user that requests name, each with its digest."""
+    given: dict[Path, str] = {}
+    for request in requests:
+        options = getattr(request, "options", None)
+        if not isinstance(options, Mapping):
+            options = getattr(request, "raw_options", {})
+        texts = [text for name, text in options.items() if name in _INPUTS]
+        # Of scripts, uninstall.sh may remove itself.
+        texts += [text for text in getattr(request, "arguments", ()) if text.endswith(_READ)]
+        for text in texts:
+            path = request.work / text
+            if len(path.name) < 256 and path.is_file() and path not in given:
+                given[path] = sha256(path.read_bytes())
+    return given
+
+
+def broken_invariants(run: GatedRun[Any]) -> Iterator[Fact]:
+    """What became of files that a user wrote."""
+    for path, digest in run.named.items():
+        if not path.is_file() or sha256(path.read_bytes()) != digest:
+            yield _touched(path.name, f"{path.name}, which was there before, has another content")
     yield from _ini(run)
-    yield from _option_files(run)
+    if run.kind is Kind.COMPILE:
+        yield from _option_files(run)
 
 
-def _without_kernel(run: Run) -> Iterator[Fact]:
+def without_kernel(run: Run) -> Iterator[Fact]:
+    """The operators of a successful run that were delivered no kernel. Ask only if the positive
+    control found the object of a kernel in what this toolchain delivers."""
     for operator, path in zip(run.operators, run.result.delivered, strict=True):
         if path is not None and not any(embedded_objects(path.read_bytes())):
             detail = f"{operator}: exit status 0, and {path.name} has no kernel in it"
             yield Fact.seen(Delivery.NOTHING, detail, operator)
 
 
-def _ini(run: Run) -> Iterator[Fact]:
+def _ini(run: GatedRun[Any]) -> Iterator[Fact]:
     """An ``op_cache.ini`` that lay there before is its user's, valid or not."""
-    for path, before in run.before.files.items():
-        if path.rpartition("/")[2] == INI and before.kind == "file":
-            after = run.after.files.get(path)
-            if after is None or after.sha256 != before.sha256:
-                how = "is gone" if after is None else "has another content"
-                yield _touched(INI, f"{path}, which was there before, {how}")
+    for directory, snapshot in run.before.items():
+        for path, before in snapshot.files.items():
+            if path.rpartition("/")[2] == INI and before.kind == "file":
+                after = run.after[directory].files.get(path)
+                if after is None or after.sha256 != before.sha256:
+                    how = "is gone" if after is None else "has another content"
+                    yield _touched(INI, f"{path}, which was there before, {how}")
 
 
-def _option_files(run: Run) -> Iterator[Fact]:
+def _option_files(run: GatedRun[Any]) -> Iterator[Fact]:
     """The files that options name are as they were written."""
-    options = run.result.request.options
+    options = run.request.options
     wanted = {
         "--op_precision_mode": options.precision_file and options.precision_file.content,
         "--op_debug_config": options.debug_config and options.debug_config.text(),
@@ -51,7 +84,7 @@ def _option_files(run: Run) -> Iterator[Fact]:
     given = dict(each.partition("=")[::2] for each in run.result.argv)
     for option in given.keys() & wanted.keys():
         content, path = wanted[option], Path(given[option])
-        ours = content and option[2:] not in run.result.request.raw_options
+        ours = content and option[2:] not in run.request.raw_options
         if ours and (not path.is_file() or path.read_bytes() != str(content).encode()):
             yield _touched(option, f"the file of {option}, {path.name}, was changed")
 

@@ -166,12 +166,17 @@ def request_file(request: Mapping[str, object]) -> Iterator[int]:
 
 
 def _guard(request: Mapping[str, object]) -> _GuardedProcess:
-    output = tempfile.TemporaryFile()  # noqa: SIM115 - wait() closes it
-    status, reports = os.pipe()
-    ends, life = os.pipe()
-    with request_file(request) as document:
-        descriptors = [document, reports, ends, output.fileno()]
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         try:
+            output = ours.enter_context(tempfile.TemporaryFile())
+            status, reports = os.pipe()
+            ours.callback(os.close, status)
+            theirs.callback(os.close, reports)
+            ends, life = os.pipe()
+            ours.callback(os.close, life)
+            theirs.callback(os.close, ends)
+            document = theirs.enter_context(request_file(request))
+            descriptors = [document, reports, ends, output.fileno()]
             process = subprocess.Popen(
                 # Without site-packages and the user's variables Python starts faster.
                 [sys.executable, "-I", "-S", str(_GUARD), *map(str, descriptors)],
@@ -182,13 +187,8 @@ def _guard(request: Mapping[str, object]) -> _GuardedProcess:
                 start_new_session=True,  # Ctrl-C goes to the test run alone
             )
         except OSError as error:
-            os.close(status)
-            os.close(life)
-            output.close()
             raise ToolchainError(f"no process can be started: {error.strerror}.") from None
-        finally:
-            os.close(reports)
-            os.close(ends)
+        ours.pop_all()  # wait() closes them
     return _GuardedProcess(status, output, process, life)
 
 

@@ -28,19 +28,24 @@ class InstallationPolicy:
     def operators_version(self, environ: Mapping[str, str]) -> str:
         """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none.
 
-        Raises ``AtcError`` (E40023) if the variable names no directory: another version would purge
-        the cache, and a misspelt path must not.
+        Raises ``AtcError`` (E40023) if the variable names no directory, or its file no version:
+        another version would purge the cache, and a misspelt one must not.
         """
         opp = environ.get("ASCEND_OPP_PATH", "")
         if opp and not Path(opp).is_dir():
             raise invalid_path(opp, "ASCEND_OPP_PATH", "there is no such directory")
+        path = Path(opp) / "version.info"
         try:
-            text = (Path(opp) / "version.info").read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError):
+            text = path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
             return "built-in"
+        except (OSError, UnicodeDecodeError) as error:
+            raise invalid_path(path, "ASCEND_OPP_PATH", str(error)) from None
         pairs = (line.partition("=") for line in text.splitlines())
-        values = (value.strip() for key, _, value in pairs if key.strip() == "Version")
-        return next(values, "built-in")
+        for key, _, value in pairs:
+            if key.strip().casefold() == "version" and (version := value.strip(" \t\"'")):
+                return version
+        raise invalid_path(path, "ASCEND_OPP_PATH", "it names no version; write Version=8.0.RC3")
 
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
         """Tuning parameters for one SoC, by operator type and name.

@@ -14,11 +14,22 @@ from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation.harm import is_looked_for
 from pytest_ascendcache.stress.aftermath import observed_facts
-from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
+from pytest_ascendcache.stress.checker import (
+    Checker,
+    Undecided,
+    Violation,
+    violations,
+    violations_of,
+)
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
-from pytest_ascendcache.stress.history import History, Round
-from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
+from pytest_ascendcache.stress.history import Header, History, Round, RoundRecord
+from pytest_ascendcache.stress.history_file import (
+    HistoryError,
+    HistoryWriter,
+    open_history,
+    read_history,
+)
 from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.schedule import Schedule, population
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
@@ -32,6 +43,25 @@ _REPLAYS = 3
 _SHOWN = 5
 
 
+@dataclass
+class Tally:
+    """What was done in a run."""
+
+    steps: int = 0
+    compiles: int = 0
+    jobs: int = 0
+    kernels: int = 0
+
+    def counting(self, records: Iterable[RoundRecord]) -> Iterator[RoundRecord]:
+        """The same rounds; each is counted when it is asked for."""
+        for record in records:
+            self.steps += record.round.steps
+            self.compiles += len(record.deliveries)
+            self.jobs += len(record.ended)
+            self.kernels += sum(len(one.kernels) for one in record.deliveries if not one.killed)
+            yield record
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a run, as the history in ``path`` proves it; it ran for ``seconds``.
@@ -40,7 +70,8 @@ class Result:
     for.
     """
 
-    history: History
+    header: Header
+    done: Tally
     path: Path
     seconds: float
     violations: tuple[Violation, ...]
@@ -51,24 +82,20 @@ class Result:
     @property
     def summary(self) -> str:
         """One line for the report."""
-        header, steps = self.history.header, self.history.steps
-        deliveries = [each for record in self.history.rounds for each in record.deliveries]
-        jobs = sum(len(record.ended) for record in self.history.rounds)
-        kernels = sum(len(each.kernels) for each in deliveries if not each.killed)
+        header, done = self.header, self.done
         return (
             f"stress: seed {header.seed}, {header.ranks} ranks x {len(header.operators)} operators"
-            f", {steps} steps in {self.seconds:.1f} s ({steps / max(self.seconds, 1e-9):.0f} a "
-            f"second), {len(deliveries)} compiles, {jobs} jobs, {kernels} kernels compared, "
-            f"{len(self.violations)} violations"
+            f", {done.steps} steps in {self.seconds:.1f} s "
+            f"({done.steps / max(self.seconds, 1e-9):.0f} a second), {done.compiles} compiles, "
+            f"{done.jobs} jobs, {done.kernels} kernels compared, {len(self.violations)} violations"
         )
 
     @property
     def remarks(self) -> list[str]:
         """The nodes it ran on, and what it did not look for."""
-        header = self.history.header
         lines = []
-        if header.nodes > 1:
-            lines.append(f"stress on {header.nodes} nodes, {header.profile}")
+        if self.header.nodes > 1:
+            lines.append(f"stress on {self.header.nodes} nodes, {self.header.profile}")
         if not self.serves_marked:
             lines.append("marked entries are not served: unusable entries were not looked for")
         return lines
@@ -81,7 +108,7 @@ class Result:
             steps = self.shortest.history.steps
             how = "" if self.shortest.done else ", and there was no time for more"
             lines.append(
-                f"shortest history that still fails: {steps} of {self.history.steps} steps, found "
+                f"shortest history that still fails: {steps} of {self.done.steps} steps, found "
                 f"in {self.shortest.executions} executions{how}"
             )
             lines += tell(self.shortest.history)
@@ -192,14 +219,15 @@ class Campaign:
 
     def _result(self, executor: Executor, seconds: float) -> Result:
         # The verdict rests on the file alone, so anyone who has the file can check it.
-        history = read_history(self.history)
-        broken = tuple(violations(history))
+        (header, records), done = open_history(self.history), Tally()
+        broken = tuple(violations_of(header, done.counting(records)))
         marked = executor.ground.serves_marked
         if not broken or not is_looked_for():
-            return Result(history, self.history, seconds, broken, serves_marked=marked)
-        seen = observed_facts(executor, history.header, history.rounds[-1], broken)
+            return Result(header, done, self.history, seconds, broken, serves_marked=marked)
+        history = read_history(self.history)
+        seen = tuple(observed_facts(executor, header, history.rounds[-1], broken))
         shortest = self._shortest(executor.ground, history, seconds)
-        return Result(history, self.history, seconds, broken, tuple(seen), shortest, marked)
+        return Result(header, done, self.history, seconds, broken, seen, shortest, marked)
 
     def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()

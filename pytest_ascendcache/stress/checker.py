@@ -6,7 +6,7 @@ processes use the cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -64,11 +64,17 @@ def violations(history: History) -> list[Violation]:
 
     Raises ``Undecided`` if a process did not end, or a round other than the last is incomplete.
     """
-    checker = Checker(history.header)
-    for record in history.rounds:
-        if not record.is_whole and record is not history.rounds[-1]:
-            raise Undecided(f"round {record.round.number} of the history is not whole")
+    return violations_of(history.header, history.rounds)
+
+
+def violations_of(header: Header, records: Iterable[RoundRecord]) -> list[Violation]:
+    """Like :func:`violations`, for rounds that need not be in memory together."""
+    checker, before = Checker(header), None
+    for record in records:
+        if before is not None and not before.is_whole:
+            raise Undecided(f"round {before.round.number} of the history is not whole")
         checker.take(record)
+        before = record
     return checker.violations
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pytest_ascendcache.files import open_log, read_text
+from pytest_ascendcache.files import open_input, open_log
 from pytest_ascendcache.stress.history import (
     SCHEMA,
     Delivery,
@@ -45,12 +46,10 @@ _PARTS: dict[type[Any], str] = {
 
 
 class HistoryWriter:
-    """Writes a history line by line, flushes each, and keeps them all for the checker."""
+    """Writes a history line by line, and flushes each. It keeps none: a run may take days."""
 
     def __init__(self, path: Path, header: Header) -> None:
-        self._file = open_log(path)
-        self._header = header
-        self._lines: list[Line] = []
+        self._file, self._path = open_log(path), path
         self.write(header)
 
     def __enter__(self) -> HistoryWriter:
@@ -64,13 +63,12 @@ class HistoryWriter:
         document = {"line": type(line).__name__.lower(), **asdict(line)}
         self._file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
-        self._lines.append(line)
         return line
 
     @property
     def history(self) -> History:
         """The lines written so far."""
-        return History(self._header, _by_round(self._lines[1:]))
+        return read_history(self._path)
 
 
 def read_history(path: Path) -> History:
@@ -78,21 +76,33 @@ def read_history(path: Path) -> History:
 
     Raises ``HistoryError`` if the file cannot be read or a line is not part of a history.
     """
-    try:
-        texts = read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise HistoryError(f"{path}: {reason}; name a history of --ascend-stress.") from None
-    lines = [_line(text, f"{path}:{number}") for number, text in enumerate(texts, 1)]
-    if not lines or not isinstance(lines[0], Header):
+    header, records = open_history(path)
+    return History(header, tuple(records))
+
+
+def open_history(path: Path) -> tuple[Header, Iterator[RoundRecord]]:
+    """The header of a history, and its rounds, each read when it is asked for. Raises what
+    :func:`read_history` raises, also later."""
+    lines = _lines_of(path)
+    header = next(lines, None)
+    if not isinstance(header, Header):
         raise HistoryError(f"{path}:1: this is not a history, which begins with its header.")
-    if lines[0].schema != SCHEMA:
-        raise HistoryError(f"{path}:1: schema {lines[0].schema}; this version reads {SCHEMA}.")
-    _check_numbers(lines[0], lines[1:], path)
-    return History(lines[0], _by_round(lines[1:]))
+    if header.schema != SCHEMA:
+        raise HistoryError(f"{path}:1: schema {header.schema}; this version reads {SCHEMA}.")
+    return header, _by_round(_checked(header, lines, path))
 
 
-def _check_numbers(header: Header, lines: list[Line], path: Path) -> None:
+def _lines_of(path: Path) -> Iterator[Line]:
+    try:
+        with open_input(path) as file:
+            for number, text in enumerate(file, 1):
+                yield _line(text, f"{path}:{number}")
+    except OSError as error:
+        reason = f"{error.strerror}; name a history of --ascend-stress."
+        raise HistoryError(f"{path}: {reason}") from None
+
+
+def _checked(header: Header, lines: Iterable[Line], path: Path) -> Iterator[Line]:
     """Refuse lines that name a rank, an operator, a network or a round that does not exist."""
     number = None
     for place, line in enumerate(lines, 2):
@@ -115,22 +125,26 @@ def _check_numbers(header: Header, lines: list[Line], path: Path) -> None:
                     raise HistoryError(f"{where}: there is no network {job.number}.")
         elif isinstance(line, Header) or line.round != number:
             raise HistoryError(f"{where}: this line does not belong to the round before it.")
+        yield line
 
 
-def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
-    records: list[RoundRecord] = []
+def _by_round(lines: Iterable[Line]) -> Iterator[RoundRecord]:
+    record: RoundRecord | None = None
     for line in lines:
         if isinstance(line, Round):
-            records.append(RoundRecord(line))
+            if record is not None:
+                yield record
+            record = RoundRecord(line)
             continue
         part = _PARTS[type(line)]
-        earlier = getattr(records[-1], part)
+        earlier = getattr(record, part)
         changed: Any = (*earlier, line) if isinstance(earlier, tuple) else line
-        records[-1] = replace(records[-1], **{part: changed})
-    return tuple(records)
+        record = replace(cast("RoundRecord", record), **{part: changed})
+    if record is not None:
+        yield record
 
 
-def _line(text: str, where: str) -> Line:
+def _line(text: bytes, where: str) -> Line:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,7 @@ from pytest_ascendcache.contract.editions import (
     CANN,
     DEFAULT_NAMES,
     Edition,
+    EditionFileError,
     NoEditionError,
     chosen_for,
     chosen_for_parts,
@@ -91,6 +93,30 @@ def test_parts_of_different_editions_are_told() -> None:
     unsure = chosen_for_parts({"toolkit": "8.0.0", "opp": "7.0.0"}).unsure
     assert unsure == "its parts belong to different editions (toolkit 8.0.0, opp 7.0.0)"
     assert chosen_for_parts({"toolkit": "", "opp": ""}).unsure
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('debug_config = "open"', r"5\.0: debug_config is 'opne', not one of bypasses, open"),
+        ('debug_list = "open"', r"5\.0: debug_list is 'opne', not one of listed, everything, open"),
+        ('product = "cann"', r"5\.0: product is 'opne', not one of cann, "),
+        ("idle = 0", r"5\.0: idle is 'opne', not like 1800"),
+        ("debug_levels = [1, 2]", r"5\.0: debug_levels is 'opne', not like frozenset"),
+    ],
+)
+def test_a_misspelt_value_is_refused(
+    monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    def misspelt(path: Path, encoding: str) -> str:
+        text = path.read_bytes().decode(encoding)
+        assert line in text
+        return text.replace(line, f'{line.partition(" ")[0]} = "opne"', 1)
+
+    monkeypatch.setattr(Path, "read_text", misspelt)
+    editions.cache_clear()
+    with pytest.raises(EditionFileError, match=message):
+        editions()
 
 
 def test_editions_are_ordered_and_named() -> None:

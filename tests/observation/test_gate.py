@@ -6,6 +6,7 @@ import ast
 import json
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, PositiveControl
 from pytest_ascendcache.observation import gate as gates
 from pytest_ascendcache.observation.gate import Gate
-from pytest_ascendcache.observation.gated_run import INVARIANTS, ByHand, Kind, look
+from pytest_ascendcache.observation.gated_run import ByHand, Kind, look
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import (
     BaseToolchain,
@@ -78,7 +79,7 @@ import json, sys
 from pathlib import Path
 
 import pytest
-from pytest_ascendcache.observation.gated_run import INVARIANTS
+from pytest_ascendcache.observation import gate
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
 LOG = Path(__file__).with_name("log")
@@ -107,7 +108,7 @@ def pytest_ascendcache_toolchain(name, settings):
     return toolchain
 
 def pytest_configure():
-    INVARIANTS.append(lambda run: log("gate", run.kind.value) or ())
+    gate.broken_invariants = lambda run: log("gate", run.kind.value) or ()
 """
 
 
@@ -255,13 +256,29 @@ def test_what_cannot_be_started_is_not_counted(tmp_path: Path) -> None:
 def test_invariants_are_asked_about_every_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What they find breaks the check, unless it has ended and its runs look for harm."""
     fact = Fact(Aspect.FILES, "touched", run=1)
-    monkeypatch.setattr(gates, "INVARIANTS", [lambda run: [fact] if run.number == 1 else ()])
+    monkeypatch.setattr(gates, "broken_invariants", lambda run: [fact] if run.number == 1 else ())
     gate = Gate.of(Compiler())
-    gate.compiled([_request(tmp_path), _request(tmp_path)])
+    with pytest.raises(AssertionError):
+        gate.compiled([_request(tmp_path)])
     gate.run_kernel(tmp_path / "a.om", ABS, ["x"])
     assert gate.evidence.facts == [fact]
-    assert INVARIANTS == []
+
+
+def test_a_file_that_a_request_names_stays_as_it_was(tmp_path: Path) -> None:
+    """Of conversions, packages and compiles alike."""
+    named = tmp_path / "mine.ini"
+    named.write_text("Exp=high_precision\n")
+
+    class Rewriting(Compiler):
+        def compile_together(self, requests):
+            named.write_text("Exp = high_precision\n")
+            return super().compile_together(requests)
+
+    request = replace(_request(tmp_path), raw_options={"op_precision_mode": str(named)})
+    with pytest.raises(AssertionError, match=r"mine\.ini, which was there before, has another"):
+        Gate.of(Rewriting()).compiled([request])
 
 
 def test_a_gate_is_the_toolchain_in_everything_else() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -45,6 +46,7 @@ from pytest_ascendcache.stress.history import (
     Seen,
     Setting,
 )
+from pytest_ascendcache.stress.history_file import open_history
 
 ADD, EXP, FAST = "a" * 64, "e" * 64, "f" * 64
 HEADER = Header(
@@ -399,6 +401,22 @@ def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
     with pytest.raises(HistoryError, match="there is no network 7"):
         read_history(path)
+
+
+def test_a_history_is_not_kept_in_memory(tmp_path: Path) -> None:
+    """A run may take days: the writer keeps no line, and its rounds are read one by one."""
+    path = tmp_path / "h.jsonl"
+    with HistoryWriter(path, HEADER) as writer:
+        line = Round(0, (), ())
+        writer.write(line)
+        kept = weakref.ref(line)
+        del line
+        assert kept() is None
+    path.write_text(path.read_text() + '{"line": "round", "number": 1')
+    header, rounds = open_history(path)
+    assert header == HEADER
+    with pytest.raises(HistoryError, match=r"h\.jsonl:3"):
+        next(rounds)
 
 
 def test_a_run_that_was_killed_leaves_what_it_did(tmp_path: Path) -> None:

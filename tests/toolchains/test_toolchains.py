@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from pytest_ascendcache.contract import (
     SelectMode,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, read_single_op
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher
 from pytest_ascendcache.processes.waiting import wait_until
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
@@ -443,6 +445,27 @@ def test_a_program_that_cannot_be_started(scripted, tmp_path, first):
     toolchain = scripted("", first=first)
     with pytest.raises(ToolchainError, match=r"atc' cannot be started: "):
         toolchain.compile_together([request_in(tmp_path)])
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_start_on_a_full_disk_leaves_nothing_open(monkeypatch, tmp_path, fails):
+    """The file for the output, the file of the request, or the guard itself cannot be had."""
+    steps = iter(range(1, 4))
+
+    def scarce(make):
+        def made(*args, **named):
+            if next(steps) == fails:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return make(*args, **named)
+
+        return made
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", scarce(tempfile.TemporaryFile))
+    monkeypatch.setattr(subprocess, "Popen", scarce(subprocess.Popen))
+    before = {*Path("/proc/self/fd").iterdir()}
+    with pytest.raises(ToolchainError, match="no process can be started: No space left on device"):
+        ProcessLauncher({"it": ("true",)}).start(Command("it", (), {}, tmp_path))
+    assert {*Path("/proc/self/fd").iterdir()} == before
 
 
 def test_a_program_found_on_path_with_its_version(scripted, tmp_path, monkeypatch):

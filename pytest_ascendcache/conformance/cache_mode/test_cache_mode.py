@@ -464,7 +464,8 @@ def test_a_relative_directory_is_below_the_working_directory(
 def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
     home = cache.elsewhere(_home(cache))
     assert _used(home, add, "HOME alone", None)[add] == NEW
-    assert _used(home, add, "HOME alone", None)[add] == HIT
+    empty = {_VARIABLE: ""}
+    assert _used(home, add, "HOME and an empty variable", None, empty)[add] == HIT
 
 
 @rule("cache-mode/directory-precedence")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
+from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     DISABLE,
@@ -19,7 +19,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     needs,
     rule,
 )
-from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
+from pytest_ascendcache.contract import Capability, DebugConfig
 from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
@@ -104,20 +104,6 @@ WHAT = {
 }
 
 
-@rule("cache-mode/transparent")
-@pytest.mark.parametrize("mode", [ENABLE, FORCE])
-@pytest.mark.parametrize("before", EntryState)
-def test_the_kernel_equals_a_fresh_one(
-    cache: CacheUnderTest, add: OperatorSpec, before: EntryState, mode: CacheMode
-) -> None:
-    """Twice in a row; ``test_combinations.py`` does it once under every combination of options."""
-    cache.marks = False
-    bring_into(cache, add, before)
-    for _ in range(2):
-        run = cache.compile(add, mode=mode)
-        assert run.kernel(add) == cache.fresh(add), "not the kernel of a fresh compile"
-
-
 @elementary()
 @rule("cache-mode/transparent")
 def test_what_lies_at_the_output_is_replaced(cache: CacheUnderTest, add: OperatorSpec) -> None:
@@ -191,15 +177,14 @@ def test_force_beside_other_compiles(
     cache.marks = False
     cache.warm(*operators)
     modes = (FORCE, FORCE, FORCE, FORCE) if beside == "force" else (FORCE, ENABLE, FORCE, ENABLE)
-    for _ in range(3):
-        runs = cache.together(
-            [cache.request(*operators[i:], *operators[:i], mode=m) for i, m in enumerate(modes)]
-        )
-        for run in runs:
-            assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
-            for operator in operators:
-                assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
-        assert cache.problems() == []
+    runs = cache.together(
+        [cache.request(*operators[i:], *operators[:i], mode=m) for i, m in enumerate(modes)]
+    )
+    for run in runs:
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+        for operator in operators:
+            assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
+    assert cache.problems() == []
     cache.marks = True
     cache.warm(*operators)
     run = cache.compile(*operators, mode=ENABLE)

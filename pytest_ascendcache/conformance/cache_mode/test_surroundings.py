@@ -7,7 +7,7 @@ run each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, rest
 from pytest_ascendcache.conformance.kit.surroundings import (
-    DIRECTORIES,
     OTHERS,
     PLAIN,
     Surroundings,
@@ -42,18 +41,6 @@ from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 
-@rule("cache-mode/directory-precedence")
-@pytest.mark.parametrize("surroundings", DIRECTORIES, ids=lambda each: each.name.replace(" ", "-"))
-def test_a_directory_is_used_however_it_is_named(
-    cache: CacheUnderTest,
-    add: OperatorSpec,
-    exp: OperatorSpec,
-    surroundings: Surroundings,
-    together: Together,
-) -> None:
-    _play(cache, surroundings, together, lambda story: story.play(add, exp))
-
-
 @rule("cache-mode/enable-reuses")
 @pytest.mark.parametrize("surroundings", OTHERS, ids=lambda each: each.name.replace(" ", "-"))
 def test_nothing_around_a_run_decides_what_it_does(
@@ -63,30 +50,16 @@ def test_nothing_around_a_run_decides_what_it_does(
     surroundings: Surroundings,
     together: Together,
 ) -> None:
-    def play(story: Story) -> None:
+    def play(other: CacheUnderTest, around: Surroundings) -> None:
+        story = Story(other, around)
         story.play(add, exp)
         story.play_force_twice(add, exp)
 
-    _play(cache, surroundings, together, play)
-
-
-def _play(
-    cache: CacheUnderTest,
-    surroundings: Surroundings,
-    together: Together,
-    play: Callable[[Story], None],
-) -> None:
-    """Play a story in surroundings that combine these with others; if it fails, in these alone."""
-    surroundings.arguments(cache)  # skips the check if the edition has no such variable
     combined = together_with(surroundings)
-    if (
-        combined is None
-        or (combined.option is None and not cache.edition.cache_path)
-        or not together.go_well(
-            combined.name, lambda other: play(Story(other, combined)), cache.evidence
-        )
+    if combined is None or not together.go_well(
+        combined.name, lambda other: play(other, combined), cache.evidence
     ):
-        play(Story(cache, surroundings))
+        play(cache, surroundings)
 
 
 class Story:
@@ -103,7 +76,7 @@ class Story:
             "[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n"
         )
         self._around = surroundings
-        self.cache = surroundings.prepare(cache)
+        self.cache = cache
 
     def play(self, add: OperatorSpec, exp: OperatorSpec) -> None:
         """Make every step, and assert what the document says of it."""

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_path, ini_values
+from pytest_ascendcache.conformance.kit.spellings import IDLE
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
     NUMBERS,
     ODD_NUMBERS,
-    ODDITIES,
     PLAIN,
-    TOGETHER,
     Case,
     Spelling,
     limits,
@@ -43,20 +42,13 @@ from pytest_ascendcache.contract import (
     is_under_debug,
     possible_limits,
 )
-from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.contract.facts import outcome_fact
 from pytest_ascendcache.contract.subjects import ruling
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
-_IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
-"""Six entries, the size of each (bytes), and how long each was idle (hours)."""
-
 SWITCHES = ("ccec_g", "oom", "dump_cce", "dump_loc", "ccec_O0", "check_flag")
 ITEMS = ("probe_add", "OpType::Exp", "OpType::LeakyRelu", "probe_mul")
-LONG = (*(f"{'block' * 9}/{number}" for number in range(200)), *ITEMS[1:])
-"""A list whose relevant items come after 9 KB of others."""
-VALID = ini_values(300, 50)
 _numbers = count()
 
 
@@ -71,34 +63,8 @@ def _switches(draw: st.DrawFn) -> tuple[str, ...]:
     return tuple(draw(st.lists(st.sampled_from(SWITCHES), min_size=1, max_size=3, unique=True)))
 
 
-def _case(*values: object) -> Case:
-    return dict(zip(("switches", "listed", "spelling", "list_first"), values, strict=True))
-
-
-_TWO = ("OpType::Exp", "probe_add")
-_LISTS = (
-    _case(SWITCHES, LONG, Spelling(), False),
-    *(_case(("dump_cce",), _TWO, each, True) for each in ODDITIES),
-    *(_case(("dump_cce",), ("probe_mul",), each, False) for each in ODDITIES),
-)
-_ODD_LISTS = (
-    *(
-        _case(switches, listed, each, first)
-        for each, switches, listed, first in zip(
-            TOGETHER,
-            (("dump_cce", "oom"), ("ccec_g", "dump_cce"), ("dump_cce",), SWITCHES, ("oom",)),
-            (_TWO, ("probe_mul", "OpType::LeakyRelu"), _TWO, ("probe_mul",), _TWO),
-            (True, False, True, False, True),
-            strict=True,
-        )
-    ),
-    _case(SWITCHES, LONG, Spelling(trailing=" ", between="# a note\n"), False),
-)
-"""An oddity shows in the first line as well as in the last, so the order of the lines varies."""
-
-
 @rule("debug/list-bypasses-listed")
-@texts(7, _ODD_LISTS, alone=_LISTS)
+@texts(5)
 @given(
     switches=_switches(),
     listed=lists_of(ITEMS, most=6),
@@ -173,32 +139,14 @@ def _judge_list(
             require_none([fact], cache.evidence)
 
 
-def _limits(
-    ini: dict[str, str],
-    size: str | None = None,
-    ratio: str | None = None,
-    spelling: Spelling = PLAIN,
-) -> Case:
-    return {"ini": ini, "size": size, "ratio": ratio, "spelling": spelling}
+def _limits(ini: dict[str, str], size: str | None = None, ratio: str | None = None) -> Case:
+    return {"ini": ini, "size": size, "ratio": ratio, "spelling": PLAIN}
 
 
 _ODD = (("0310", "066"), ("0580", "019"), ("+310", "+66"))
-_EACH_LIMIT = (
-    *(_limits(VALID, "600", "100", each) for each in ODDITIES),
-    *(_limits(ini_values(text, 50)) for text in ("-1", "1", "2", *NO_NUMBERS)),
-    *(case for odd in _ODD for case in (_limits(ini_values(*odd)), _limits({}, *odd))),
-)
 _ODD_LIMITS = (
-    *(
-        # Numbers with one meaning, which age other entries than the variables would: the variables
-        # count only if the file is misread.
-        _limits(ini_values(*numbers), "600", "100", each)
-        for each, numbers in zip(
-            TOGETHER, (_ODD[0], _ODD[1], ("300", "50"), ("1", "50"), ("2", "50")), strict=True
-        )
-    ),
     _limits(ini_values("-1", 50)),
-    _limits(ini_values(*_ODD[2])),
+    *(_limits(ini_values(*odd), "600", "100") for odd in _ODD),
     *(
         # If the file has no valid numbers, the variables count.
         _limits(ini_values(*numbers), *odd)
@@ -210,7 +158,7 @@ _ODD_LIMITS = (
 
 
 @rule("aging/ini-needs-both-keys")
-@texts(6, _ODD_LIMITS, alone=_EACH_LIMIT)
+@texts(6, _ODD_LIMITS)
 @given(
     ini=limits(),
     size=st.sampled_from([None, *NUMBERS, *ODD_NUMBERS, *NO_NUMBERS]),
@@ -236,7 +184,7 @@ def test_limits_are_what_file_and_variables_say(
             if each.exists():
                 made.write_bytes(each.read_bytes())
     cache.marks = False
-    shelf = Shelf(cache).lay(*_IDLE)
+    shelf = Shelf(cache).lay(*IDLE)
     path = ini_path(cache)
     values = cache.edition.ini_values(ini)
     text = spelling.write(list(values.items()), "[op_compiler_cache]").decode()
@@ -257,7 +205,7 @@ def test_limits_are_what_file_and_variables_say(
     if made.exists() and not any(key.encode() in made.read_bytes() for key in cache.edition.ini):
         # The toolchain's own file sets no limits. Without it a toolchain may empty the cache.
         path.write_bytes(made.read_bytes())
-    shelf = Shelf(cache).lay(*_IDLE)
+    shelf = Shelf(cache).lay(*IDLE)
     cache.compile(add, mode=ENABLE, environment=variables)
     detail = (
         f"op_cache.ini {text.encode()!r}, {variables}: {gone or 'none'} gone, "

@@ -20,7 +20,7 @@ from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_o
 from pytest_ascendcache.conformance.kit.own_entries import named, renamed
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
-from pytest_ascendcache.conformance.kit.surroundings import LONG
+from pytest_ascendcache.conformance.kit.spellings import LONG
 from pytest_ascendcache.conformance.kit.texts import Spelling, plainly
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC, needs

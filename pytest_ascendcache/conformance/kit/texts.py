@@ -29,17 +29,12 @@ Case = Mapping[str, Any]
 """The arguments that give a check one text."""
 
 
-def texts(
-    examples: int, written: Iterable[Case] = (), alone: Iterable[Case] = ()
-) -> Callable[[Check], Check]:
+def texts(examples: int, written: Iterable[Case] = ()) -> Callable[[Check], Check]:
     """Decorate a check to try many texts, and to report every failure in one message.
 
     The check first gets the ``written`` cases and then this number of generated ``examples``. A
     failure does not stop it, as other texts may show other differences. Failures of written cases
     are reported first. If only generated texts fail, the shortest failing text is reported alone.
-
-    A written case may combine oddities, so that few runs try many. If one fails, each case of
-    ``alone`` is tried, and their failures are reported instead: they name the culprit.
     """
 
     def decorate(check: Check) -> Check:
@@ -57,7 +52,7 @@ def texts(
         )(check)
         inner = tried.hypothesis.inner_test  # type: ignore[attr-defined]
         failures = _Failures(inner)
-        first, single = tuple(written), tuple(alone)
+        first = tuple(written)
 
         @functools.wraps(inner)
         def collecting(*arguments: Any, **named: Any) -> None:
@@ -70,12 +65,6 @@ def texts(
             failures.begin()
             for case in first:
                 failures.collect(*arguments, **named, **case)
-            if failures.messages and single:
-                combined = failures.messages
-                failures.begin()
-                for case in single:
-                    failures.collect(*arguments, **named, **case)
-                failures.messages = failures.messages or combined
             failures.of_written = len(failures.messages)
             seeded_with(chosen() or None)(tried)  # None: the same texts in every run
             tried(*arguments, **named)
@@ -168,30 +157,6 @@ class Spelling:
 
 
 PLAIN = Spelling()
-
-ODDITIES = (
-    Spelling(end="\r\n"),
-    Spelling(end="\r\n", ended=False),
-    Spelling(ended=False),
-    Spelling(around=" "),
-    Spelling(around="\t"),
-    Spelling(comma=", "),
-    Spelling(comma=" ,"),
-    Spelling(mark=True),
-    Spelling(between="\n"),
-    Spelling(trailing=" "),
-)
-"""Each oddity alone."""
-
-TOGETHER = (
-    Spelling(end="\r\n", around=" ", comma=", "),
-    Spelling(around=" ", comma=" ,", mark=True, between="\n"),
-    Spelling(around="\t", comma=", ", mark=True, trailing=" "),
-    Spelling(end="\r\n", around="\t", comma=" ,", ended=False),
-    Spelling(ended=False, between="\n", trailing=" "),
-)
-"""The same oddities in few files. Each is in two files, and no two are in the same two files, so a
-misread oddity shows although another one hides it."""
 
 
 def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:

@@ -26,7 +26,7 @@ def judge(cache: CacheUnderTest, campaign: Campaign) -> None:
     if result.violations:
         # The message is the reason for the verdict; the notes tell the story of the run.
         notes += result.story
-        number, steps, first = len(result.violations), result.history.steps, result.violations[0]
+        number, steps, first = len(result.violations), result.done.steps, result.violations[0]
         if number == 1:
             pytest.fail(f"1 violation, in a run of {steps} steps: {first}")
         pytest.fail(f"{number} violations in a run of {steps} steps, the first: {first}")

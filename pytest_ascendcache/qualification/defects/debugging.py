@@ -323,3 +323,10 @@ def empty_value_disables_cache(self, right, text, path):
         return right(text, path)
     except AtcError:
         return DebugConfig(frozenset())
+
+
+@defect("debug/list-bypasses-listed", overrides=DebugPolicy.parse, found_later=True)
+def a_doubled_comma_ends_the_list(self, right, text, path):
+    """What follows a doubled comma in op_debug_list is not read."""
+    lines = (line.partition(",,")[0] for line in text.splitlines())
+    return right("".join(f"{line}\n" for line in lines), path)

@@ -67,7 +67,7 @@ def empty_variable_is_here(self, right, option, environ):
     return Path.cwd() if empty else right(option, environ)
 
 
-@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+@defect("cache-mode/enable-reuses", overrides=DirectoryPolicy.root, found_later=True)
 def home_is_needed(self, right, option, environ):
     """HOME must be set even if the option names a directory."""
     return right(option, environ) if "HOME" in environ else Path("/nonexistent")
@@ -107,9 +107,15 @@ def directory_not_created(self, right, fs, root, soc, origin):
         right(fs, root, soc, origin)
 
 
-@defect(PLACE, overrides=LimitPolicy.places, found_later=True)
+@defect("cache-mode/enable-reuses", overrides=LimitPolicy.places, found_later=True)
 def limits_of_the_variable(self, right, root, kernel_cache):
     """op_cache.ini of ASCEND_CACHE_PATH counts even if the option names another directory."""
     text = os.environ.get("ASCEND_CACHE_PATH", "")
     places = right(root, kernel_cache)
     return (Path(text) / "op_cache.ini", *places) if text else places
+
+
+@defect(PLACE, overrides=PurgePolicy.force, found_later=True)
+def no_purge_through_a_link(self, right, fs, soc_directory):
+    """Force purges nothing where a link is on the way to the directory."""
+    return soc_directory.resolve() != soc_directory or right(fs, soc_directory)

@@ -407,3 +407,12 @@ def _(self, right, *arguments):
     if self.memory.missing:
         self.precision_file(self.memory.missing)
     return right(*arguments)
+
+
+@defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
+def a_precision_file_is_tidied(self, right, path):
+    """The user's precision file is written anew, with another line end."""
+    table = right(path)
+    with Path(path).open("a") as file:
+        file.write("\n")
+    return table

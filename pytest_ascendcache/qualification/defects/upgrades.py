@@ -9,6 +9,7 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.installation import InstallationPolicy
 
 UPGRADE = "robust/upgrade-stamp"
 
@@ -88,3 +89,10 @@ def failed_purge_is_stamped(self, right, fs, soc_directory):
     """A cache whose purge failed gets the new stamp all the same."""
     right(fs, soc_directory)
     return True
+
+
+@defect(UPGRADE, overrides=InstallationPolicy.operators_version, found_later=True)
+def a_misspelt_package_is_built_in(self, right, environ):
+    """A misspelt ASCEND_OPP_PATH is another version, which purges every chip's entries."""
+    is_there = Path(environ.get("ASCEND_OPP_PATH", "")).is_dir()
+    return right(environ) if is_there else "built-in"

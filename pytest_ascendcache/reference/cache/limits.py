@@ -156,7 +156,7 @@ class LimitPolicy:
 
         Surrounding blanks are allowed.
         """
-        text = text.strip(" \t\r")
+        text = text.strip()
         return int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
 
 
