@@ -23,7 +23,14 @@ class InstallationPolicy:
 
     def stamp(self, environ: Mapping[str, str]) -> str:
         """The versions whose change invalidates every cached kernel."""
-        return f"adk_version={own_version()}\nops_version={self.operators_version(environ)}\n"
+        adk, ops = self.toolkit_version(environ), self.operators_version(environ)
+        return f"adk_version={adk}\nops_version={ops}\n"
+
+    def toolkit_version(self, environ: Mapping[str, str]) -> str:
+        """``Version`` of ``$ASCEND_TOOLKIT_HOME/version.info``, or this package's if there is
+        none."""
+        home = environ.get("ASCEND_TOOLKIT_HOME", "")
+        return (_version(Path(home)) if home else "") or own_version()
 
     def operators_version(self, environ: Mapping[str, str]) -> str:
         """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none.
@@ -34,13 +41,7 @@ class InstallationPolicy:
         opp = environ.get("ASCEND_OPP_PATH", "")
         if opp and not Path(opp).is_dir():
             raise invalid_path(opp, "ASCEND_OPP_PATH", "there is no such directory")
-        try:
-            text = (Path(opp) / "version.info").read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError):
-            return "built-in"
-        pairs = (line.partition("=") for line in text.splitlines())
-        values = (value.strip() for key, _, value in pairs if key.strip() == "Version")
-        return next(values, "built-in")
+        return _version(Path(opp)) or "built-in"
 
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
         """Tuning parameters for one SoC, by operator type and name.
@@ -88,6 +89,16 @@ class InstallationPolicy:
             raise AtcError(
                 "E40021", f"Failed to load custom operators from [{path}]: {error!r}."
             ) from error
+
+
+def _version(directory: Path) -> str:
+    """The ``Version`` in a part's ``version.info``, or ``""``."""
+    try:
+        text = (directory / "version.info").read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return next((value.strip() for key, _, value in pairs if key.strip() == "Version"), "")
 
 
 def _tuning(document: Any) -> dict[str, dict[str, int]]:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.conformance.kit.vocabulary import needs, needs_meeting
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.facts import Ending
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, probe_network
 from pytest_ascendcache.processes.waiting import wait_until as look_until
@@ -33,7 +34,8 @@ def wait(
     run = watch.wait(process, HANGS + timeout * second)
     if run.result.returncode is None:
         rank = run.result.request.environment["RANK_ID"]
-        pytest.fail(f"rank {rank} waits for ever: {run.output.strip()[-300:]}")
+        message = f"rank {rank} waits for ever: {run.output.strip()[-300:]}"
+        raise AssertionError(watch.evidence.found(Ending.NO_END, message))
     return run
 
 

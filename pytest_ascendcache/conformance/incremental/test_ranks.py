@@ -32,7 +32,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
 )
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
-from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.facts import Numbers, Place
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -429,7 +429,9 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
     environment = {"RANK_ID": text}
     run = network.attempt(network.request(NETWORK, environment=environment))
     own = kernel_meta(run.result.request.environment, network.work)
-    assert _escaped(network) == [], f"RANK_ID={text!r}: kernels outside of the cache directory"
+    assert _escaped(network) == [], network.evidence.found(
+        Place.TOUCHED, f"RANK_ID={text!r}: kernels outside of the cache directory"
+    )
     if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
         assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
         elsewhere = [

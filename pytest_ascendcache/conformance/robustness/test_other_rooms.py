@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.packages import differences, operator
+from pytest_ascendcache.conformance.kit.packages import agrees, operator
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Place
-from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
     Evidence,
@@ -58,13 +57,11 @@ def test_after_a_power_loss_no_installed_package_is_lost(
     if doing == "uninstall":
         kernels.install(other)
     interruption = kernels.interruption(other, doing)
-    wanted = union(kernels.alone(each) for each in (stays, other))
     for state in spread(interruption.states(CrashKind.POWER_LOSS), _STATES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(other))
         assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
-        assert differences(kernels.installed.index(), wanted) == [], f"after a {state.when}"
-        assert kernels.installed.packages == {stays.stem, other.stem}, f"after a {state.when}"
+        agrees(kernels, (stays, other), f"after a {state.when}")
 
 
 @rule("security/private-modes")
@@ -117,7 +114,6 @@ def test_a_failing_disk_loses_no_installed_package(
     needs(kernels.toolchain, action)
     stays, other = _packages(kernels, 2)
     kernels.install(stays)
-    alone = {each: kernels.alone(each) for each in (stays, other)}
     interruption = kernels.interruption(other, "install")
     changes = [each for each in interruption.operations if each.act.changes]
     for operation in spread(changes, _STATES):
@@ -125,10 +121,7 @@ def test_a_failing_disk_loses_no_installed_package(
         where = f"{action.value} at {operation}"
         assert result.returncode is not None, f"{where}: the install does not end"
         installed = (stays, other) if result.returncode == 0 else (stays,)
-        wanted = union(alone[each] for each in installed)
-        assert differences(kernels.installed.index(), wanted) == [], (
-            f"{where}: the install {result.ending}"
-        )
+        agrees(kernels, installed, f"{where}: the install {result.ending}")
 
 
 @rule("security/no-symlink-follow")

@@ -14,6 +14,7 @@ import pytest
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.packages import (
+    agrees,
     differences,
     leaky,
     misnamed,
@@ -21,7 +22,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     told_apart,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.static_kernel import union
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -123,11 +124,10 @@ def test_of_three_packages_with_one_key_the_last_counts(
         for name, kind in zip(names, ("Exp", "Neg", "Relu"), strict=True)
     ]
     installed = [packages[number] for number in order]
-    alone = {package: kernels.alone(package) for package in packages}
     kernels.install(*installed)
     while installed:
-        wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
-        assert wrong == [], f"installed in this order: {[each.stem for each in installed]}"
+        names_in_order = [each.stem for each in installed]
+        agrees(kernels, installed, f"installed in this order: {names_in_order}")
         gone = installed.pop()
         _uninstall(kernels, gone.stem)
     assert kernels.installed.index() == {}
@@ -148,12 +148,11 @@ def test_many_packages_count_in_the_order_of_their_installs(
         name: kernels.package(*(each for pair, each in pairs.items() if name in pair), name=name)
         for name in MANY
     }
-    alone = {name: kernels.alone(package) for name, package in packages.items()}
     installed: list[str] = []
 
     def in_order(doing: str) -> None:
-        wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
-        assert wrong == [], f"{doing}: installed in this order are {installed}"
+        wanted = [packages[each] for each in installed]
+        agrees(kernels, wanted, f"{doing}: installed in this order are {installed}")
 
     for name in (*MANY, MANY[2]):
         if name in installed:
@@ -175,10 +174,8 @@ def test_another_package_of_the_same_name_is_not_there_already(
     other = kernels.package(operator("Neg"), name="pk")
     kernels.install(first)
     result = kernels.attempt(kernels.installation(other))
-    wanted = kernels.alone(other if result.succeeded else first)
-    assert differences(kernels.installed.index(), wanted) == [], (
-        f"the second install {result.ending}"
-    )
+    wanted = other if result.succeeded else first
+    agrees(kernels, [wanted], f"the second install {result.ending}")
 
 
 OTHER_CHIP = "Ascend310P3"
@@ -205,16 +202,16 @@ def test_each_chip_has_an_index_of_its_own(kernels: StaticKernelsUnderTest) -> N
 
 def _chips_keep_apart(kernels: StaticKernelsUnderTest, installed: Sequence[Path]) -> None:
     """Each chip's index has all kernels of one package and no others."""
-    indexes = {}
+    seen = []
     for chip in kernels.installed.chips:
         index = kernels.installed.index(chip)
         packages = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
-        assert len(packages) == 1, f"the index of {chip} has kernels of {sorted(packages)}"
-        indexes[packages.pop()] = index
-    assert sorted(indexes) == sorted(each.stem for each in installed)
-    for package in installed:
-        wrong = differences(indexes[package.stem], kernels.alone(package))
-        assert wrong == [], f"the index with the kernels of {package.stem}"
+        assert len(packages) == 1, kernels.evidence.found(
+            Delivery.ANOTHER, f"the index of {chip} has kernels of {sorted(packages)}"
+        )
+        seen += [each for each in installed if each.stem in packages]
+        agrees(kernels, seen[-1:], f"the index of {chip}", chip)
+    assert sorted(seen) == sorted(installed)
 
 
 def _constant(place: int) -> OperatorSpec:
@@ -270,7 +267,6 @@ def test_packages_install_from_a_directory_of_any_name(kernels: StaticKernelsUnd
     copy = kernels.directory("copies").joinpath(*PLACES.values(), package.name)
     copy.parent.mkdir(parents=True)
     shutil.copy2(package, copy)
-    alone = kernels.alone(package)
     result = kernels.attempt(kernels.installation(copy))
     assert result.succeeded, f"from [{copy.parent}] installing {result.ending}"
-    assert differences(kernels.installed.index(), alone) == []
+    agrees(kernels, [package], f"installed from [{copy.parent}]")

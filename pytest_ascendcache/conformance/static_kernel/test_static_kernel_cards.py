@@ -32,7 +32,7 @@ from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.facts import Delivery, Ending, Numbers
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     first_cards,
@@ -145,7 +145,7 @@ def test_each_first_card_compiles_once_for_its_node(
 ) -> None:
     assert local_world_size(str(local), 4) == local
     runs = _run_cards(kernels, [NETWORK] * 4, [str(local)] * 4, marked)
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(kernels, runs)
     assert sorted(marked.calls) == sorted(first_cards(4, local)), "these cards called op_compiler"
     assert len(packages(kernels.build)) == 4 // local
     assert {pid for _, _, pid in trees(kernels.build)} != set()
@@ -160,10 +160,12 @@ def _installed(kernels: StaticKernelsUnderTest) -> list[str]:
     return [name for name, each in installed if each.packages or each.chips]
 
 
-def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
+def _all_ran_installed_kernels(kernels: StaticKernelsUnderTest, runs: list[ClientRun]) -> None:
     for rank, run in enumerate(runs):
         assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-400:]}"
-        assert run.kernels == {IMPOSTOR}, f"rank {rank} does not run the installed kernels"
+        assert run.kernels == {IMPOSTOR}, kernels.evidence.found(
+            Delivery.NOTHING, f"rank {rank} does not run the installed kernels"
+        )
 
 
 @rule("static-kernel/first-card")
@@ -178,7 +180,7 @@ def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnder
     operators = {each.named("") for network in networks for each in network.operators}
     marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
     runs = _run_cards(kernels, networks, ["3"] * 6, marked)
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(kernels, runs)
     for first in first_cards(6, 3):
         node = {each.named("") for of in networks[first : first + 3] for each in of.operators}
         needed = sorted(_described(OperatorInfo.of(each)) for each in node)
@@ -207,7 +209,9 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
     }
     compiled = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
     missing = [str(each) for key, each in needed.items() if key not in compiled]
-    assert missing == [], "the first card did not give these to op_compiler"
+    assert missing == [], kernels.evidence.found(
+        Delivery.NOTHING, f"the first card did not give {missing} to op_compiler"
+    )
 
 
 NEW = ("012", "0", "12", "")
@@ -228,7 +232,7 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
         for card in range(3)
     ]
     marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
-    _all_ran_installed_kernels(_run_cards(kernels, lists, ["3"] * 3, marked))
+    _all_ran_installed_kernels(kernels, _run_cards(kernels, lists, ["3"] * 3, marked))
 
 
 @rule("static-kernel/first-card")
@@ -251,7 +255,7 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
                 gate.release()
                 ends_or_sleeps(first, SETTLED, UNSETTLED)
             runs = _ended(kernels, requests, processes)
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(kernels, runs)
 
 
 @contextmanager
@@ -289,7 +293,9 @@ def test_a_first_card_that_fails_ends_the_others(
         with kernels.started(*(each.request for each in requests)) as processes:
             runs = _ended(kernels, requests, processes)
     for rank, run in enumerate(runs):
-        assert run.returncode is not None, f"rank {rank} waits for rank {victim}"
+        assert run.returncode is not None, kernels.evidence.found(
+            Ending.NO_END, f"rank {rank} waits for rank {victim}"
+        )
         assert run.returncode != 0, kernels.evidence.found(
             Numbers.WITHOUT_A_RANK, f"rank {rank} ended well without rank {victim}"
         )
@@ -312,7 +318,9 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
         ]
         with kernels.started(*(each.request for each in requests)) as processes:
             run = kernels.observed(requests[0], processes[0].wait(HANGS))
-    assert run.returncode is not None, "rank 0 waits for ever"
+    assert run.returncode is not None, kernels.evidence.found(
+        Ending.NO_END, "rank 0 waits for ever"
+    )
     assert run.returncode > 0, f"rank 0 {run.result.ending}"
     assert 1 in named(run), f"rank 1 is not named: {run.output.strip()[-300:]}"
 
