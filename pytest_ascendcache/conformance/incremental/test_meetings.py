@@ -22,11 +22,13 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
-from pytest_ascendcache.observation.watched_ranks import Watch
+from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
 from pytest_ascendcache.toolchains import RankProcess
 
+Story = Callable[["Meeting", list[int]], "bool | Numbers"]
 _SIZES = (2, 3, 4, 8, 11, 12)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 
@@ -42,10 +44,13 @@ class Meeting:
         self._strangers = ExitStack()
         self._ranks: list[RankProcess] = []
 
-    def comes(self, *ranks: int) -> None:
-        """Start these ranks. None has kernels in common with another one."""
+    def comes(self, *ranks: int, size: int | None = None) -> None:
+        """Start these ranks, which believe that there are ``size``. None has kernels in common with
+        another one."""
         for rank in ranks:
             own = {"MS_COMPILER_CACHE_PATH": str(self._network.site / f"host{len(self._ranks)}")}
+            if size is not None:
+                own["RANK_SIZE"] = str(size)
             request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
             self._ranks.append(self._watch.start(request))
 
@@ -68,12 +73,18 @@ class Meeting:
 
         wait_until(connects)
 
-    def end(self, well: bool) -> None:
-        """Wait for all, none of which may wait for ever; if ``well``, all succeed."""
+    def end(self, well: bool | Numbers) -> None:
+        """Wait for all, none of which may wait for ever. If ``well``, all succeed; otherwise it may
+        say what is wrong if all of those succeed that have the number of the last one."""
         with self._strangers:
             runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
-        if well:
+        if well is True:
             ended_well(*runs)
+        *_, last = ranks = [rank_of(run.result.request) for run in runs]
+        alike = [run for run, rank in zip(runs, ranks, strict=True) if rank == last]
+        told = f"{len(alike)} processes of rank {last} end well"
+        if isinstance(well, Numbers):
+            assert not all(run.succeeded for run in alike), self._network.evidence.found(well, told)
 
 
 def _everybody(meeting: Meeting, ranks: list[int]) -> bool:
@@ -89,6 +100,18 @@ def _one_missing(meeting: Meeting, ranks: list[int]) -> bool:
 def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:], ranks[-1])
     return False
+
+
+def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Numbers:
+    meeting.comes(*ranks, ranks[-1])
+    return Numbers.RANK_TWICE
+
+
+def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Numbers:
+    """Its number is that of the one that does not come."""
+    meeting.comes(*ranks[:-1])
+    meeting.comes(ranks[-1], size=len(ranks) + 1)
+    return Numbers.WITHOUT_A_RANK
 
 
 def _one_beyond(meeting: Meeting, ranks: list[int]) -> bool:
@@ -110,7 +133,7 @@ def _gone(meeting: Meeting, ranks: list[int]) -> bool:
     return False
 
 
-def _stranger(says: bytes, instead: bool) -> Callable[[Meeting, list[int]], bool]:
+def _stranger(says: bytes, instead: bool) -> Story:
     def story(meeting: Meeting, ranks: list[int]) -> bool:
         first, *others = sorted(ranks)
         meeting.comes(first)  # rank 0 listens
@@ -122,10 +145,12 @@ def _stranger(says: bytes, instead: bool) -> Callable[[Meeting, list[int]], bool
 
 
 _GARBAGE = bytes(range(256)) + b"\n\n"
-STORIES: dict[str, Callable[[Meeting, list[int]], bool]] = {
+STORIES: dict[str, Story] = {
     "everybody": _everybody,
     "one-missing": _one_missing,
     "one-twice": _one_twice,
+    "one-twice-beside-all": _one_twice_beside_all,
+    "one-of-a-larger-gang": _one_of_a_larger_gang,
     "one-beyond": _one_beyond,
     "gone-and-back": _gone_and_back,
     "gone": _gone,
@@ -134,7 +159,8 @@ STORIES: dict[str, Callable[[Meeting, list[int]], bool]] = {
     "garbage": _stranger(_GARBAGE, instead=True),
     "garbage-beside-all": _stranger(_GARBAGE, instead=False),
 }
-"""Each returns whether all have to end well."""
+"""Each returns whether all have to end well, or what is wrong if the last one does: see
+:meth:`Meeting.end`."""
 _COMPLETE = ("everybody", "gone-and-back")
 
 

@@ -49,8 +49,11 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.ranks import Rank
 
+_SETTLED, _UNSETTLED = 0.1, 10.0
+"""Seconds of sleep after which ranks count as waiting for another one, and seconds to reach it."""
 TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
 
 
@@ -538,7 +541,7 @@ def test_every_missing_rank_is_named(
 
 
 @rule("ranks/killed-rank")
-@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
+@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels", "in-the-meeting"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_others(
     network: NetworkUnderTest, rehearse: Rehearse, victim: int, moment: str
@@ -551,6 +554,9 @@ def test_a_killed_rank_ends_the_others(
                 started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
                 if moment == "with-its-kernels":
                     wait_until(lambda: len(published(network, victim)) == len(EVERYTHING))
+                if moment == "in-the-meeting":
+                    first, other = (each.running for each in started)
+                    ends_or_sleeps(first, _SETTLED, _UNSETTLED, [other])
                 started[0].kill()
                 wait(watch, started[0], second)
                 for process in (started[1], watch.start(requests[2])):
