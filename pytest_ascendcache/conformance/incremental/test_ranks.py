@@ -30,9 +30,10 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait,
     wait_until,
 )
+from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
-from pytest_ascendcache.contract.facts import Numbers, Place
+from pytest_ascendcache.contract.facts import Delivery, Numbers, Place
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -232,6 +233,31 @@ def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
     assert set(network.kernels(2)) == before, (
         "kernels of a rank are gone that a smaller gang does not have"
     )
+
+
+@rule("ranks/isolated")
+@pytest.mark.parametrize("rank", [1, 10])
+def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
+    network: NetworkUnderTest, rank: int
+) -> None:
+    """Cold, warm and with one of two kernels, beside directories that hold all of them marked."""
+    network.needs_reuse()
+    network.run(NETWORK, rank=rank)
+    network.mark(rank)
+    own = network.cache / f"rank_{rank}"
+    beside = [NamedAlike(own), NamedAlike(own / "kernel_meta")]
+    for which in ("no", "every", "half of the"):
+        if which != "every":
+            for kernel in list(network.kernels(rank).values())[: 1 if "half" in which else None]:
+                for path in kernel.paths:
+                    path.unlink()
+        run = network.run(NETWORK, rank=rank)
+        where = f"rank {rank} with {which} kernels of its own"
+        assert which == "every" or run.wrong == {}, network.evidence.found(
+            Delivery.ANOTHER, f"{where} runs one of a directory that is named alike"
+        )
+        for each in beside:
+            each.are_untouched(network.evidence, where)
 
 
 @rule("ranks/scenarios-separate")

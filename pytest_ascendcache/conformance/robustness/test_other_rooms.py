@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.packages import agrees, operator
+from pytest_ascendcache.conformance.kit.packages import agrees, operator, whole
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Place
@@ -49,16 +49,20 @@ def _packages(kernels: StaticKernelsUnderTest, count: int) -> list[Path]:
 def test_after_a_power_loss_no_installed_package_is_lost(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> None:
-    """The next install repairs what was lost. A package that was installed before stays."""
+    """What is read before the next install is whole: the vendor's lookup finds a kernel of the
+    package that was installed before, and a whole kernel or none of the other. The next install
+    repairs what was lost."""
     needs(kernels.toolchain, Capability.FAULT_POINTS)
     kernels.evidence.crash = CrashKind.POWER_LOSS.value
     stays, other = _packages(kernels, 2)
     kernels.install(stays)
+    always = kernels.installed.index()
     if doing == "uninstall":
         kernels.install(other)
     interruption = kernels.interruption(other, doing)
     for state in spread(interruption.states(CrashKind.POWER_LOSS), _STATES):
         interruption.enter(state)
+        whole(kernels, always, f"after a {state.when}")
         result = kernels.attempt(kernels.installer(other))
         assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
         agrees(kernels, (stays, other), f"after a {state.when}")

@@ -17,6 +17,7 @@ from pytest_ascendcache.conformance.kit.clients import (
     standing_client,
     trees,
 )
+from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.packages import are_installed
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import Capability
@@ -371,16 +372,19 @@ KILLS = {
 def test_the_next_start_cleans_up_after_a_killed_one(
     kernels: StaticKernelsUnderTest, kill: dict[str, Any]
 ) -> None:
-    """A package that was installed by hand stays."""
-    by_hand = kernels.package(*probe_network("Neg").operators)
-    kernels.install(by_hand)
+    """Packages that were installed by hand stay, also those whose names are like that of its own."""
     stand_in = kernels.stand_in(*NETWORK.operators, **kill)
+    neg = probe_network("Neg").operators
+    by_hand = [
+        kernels.package(*neg, name=name) for name in package_names_like(stand_in.package.stem)[:4]
+    ]
+    kernels.install(*by_hand)
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert run.returncode == -9
-    left = kernels.installed.packages - {by_hand.stem}
+    left = kernels.installed.packages - {each.stem for each in by_hand}
     assert left == {stand_in.package.stem}, "a killed process cannot clean up"
     kernels.run(OTHER, op_compiler=kernels.stand_in(*OTHER.operators).path)
-    are_installed(kernels, [by_hand], "after the next start")
+    are_installed(kernels, by_hand, "after the next start")
 
 
 @rule("static-kernel/uninstalled-at-exit")
