@@ -67,6 +67,7 @@ class WatchedCompiles(Gated):
         self.markers = Markers(control.serves_marked, toolchain.birthmarks)
         self.known = KnownEntries()
         self._numbers = count()
+        self._made: set[str] = set()
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -172,7 +173,7 @@ class WatchedCompiles(Gated):
             known=self.known.under(request.options.entry_choice),
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
-        if broken := [*broken_invariants(run, self.control.serves_marked)]:
+        if broken := [*broken_invariants(run, self.control.serves_marked, self._made)]:
             self.evidence.facts += broken
             if not self.evidence.is_looking:
                 raise AssertionError("\n".join(map(str, broken)))

@@ -15,12 +15,13 @@ from pytest_ascendcache.observation.run import Run
 INI = "op_cache.ini"
 
 
-def broken_invariants(run: Run, carries_objects: bool) -> Iterator[Fact]:
+def broken_invariants(run: Run, carries_objects: bool, made: set[str]) -> Iterator[Fact]:
     """What is wrong with a run. ``carries_objects`` says that the positive control found the object
-    of a kernel in what this toolchain delivers."""
+    of a kernel in what this toolchain delivers, ``made`` are the digests of the ``op_cache.ini``
+    files that earlier runs made; those of this run are added."""
     if run.returncode == 0 and carries_objects:
         yield from _without_kernel(run)
-    yield from _ini(run)
+    yield from _ini(run, made)
     yield from _option_files(run)
 
 
@@ -31,13 +32,19 @@ def _without_kernel(run: Run) -> Iterator[Fact]:
             yield Fact.seen(Delivery.NOTHING, detail, operator)
 
 
-def _ini(run: Run) -> Iterator[Fact]:
-    """An ``op_cache.ini`` that lay there before is its user's, valid or not."""
+def _ini(run: Run, made: set[str]) -> Iterator[Fact]:
+    """An ``op_cache.ini`` that lay there before is its user's, valid or not. One that the toolchain
+    itself made, and nobody changed, is not: CANN notes versions in it."""
+    for path, after in run.after.files.items():
+        before = run.before.files.get(path)
+        if path.rpartition("/")[2] == INI and (before is None or before.sha256 in made):
+            made.add(after.sha256)
     for path, before in run.before.files.items():
         if path.rpartition("/")[2] == INI and before.kind == "file":
-            after = run.after.files.get(path)
-            if after is None or after.sha256 != before.sha256:
-                how = "is gone" if after is None else "has another content"
+            now = run.after.files.get(path)
+            changed = now is None or now.sha256 != before.sha256
+            if changed and before.sha256 not in made:
+                how = "is gone" if now is None else "has another content"
                 yield _touched(INI, f"{path}, which was there before, {how}")
 
 

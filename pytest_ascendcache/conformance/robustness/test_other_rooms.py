@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.caches import InstalledKernels, Snapshot
 from pytest_ascendcache.conformance.kit.packages import agrees, operator, whole
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Place
+from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
     Evidence,
@@ -60,12 +60,46 @@ def test_after_a_power_loss_no_installed_package_is_lost(
     if doing == "uninstall":
         kernels.install(other)
     interruption = kernels.interruption(other, doing)
-    for state in spread(interruption.states(CrashKind.POWER_LOSS), _STATES):
+    states = interruption.states(CrashKind.POWER_LOSS)
+    for state in states:
         interruption.enter(state)
         whole(kernels, always, f"after a {state.when}")
+    for state in spread(states, _STATES):
+        interruption.enter(state)
         result = kernels.attempt(kernels.installer(other))
         assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
         agrees(kernels, (stays, other), f"after a {state.when}")
+
+
+@rule("robust/power-loss")
+@pytest.mark.parametrize(
+    "kind", [CrashKind.MID_WRITE, CrashKind.POWER_LOSS], ids=lambda kind: kind.name
+)
+def test_a_package_that_op_compiler_left_is_whole_or_refused(
+    kernels: StaticKernelsUnderTest, kind: CrashKind
+) -> None:
+    """At whichever moment op_compiler ends: what it leaves installs all of its kernels, or is
+    refused and installs none. The next run makes a package in the same directory."""
+    needs(kernels.toolchain, Capability.FAULT_POINTS)
+    kernels.evidence.crash = kind.value
+    output, operators = kernels.directory("packages"), (operator("Abs"), operator("Neg"))
+    request = kernels.compilation(kernels.dump(*operators), output)
+    compiling = kernels.recorded(output, request)
+    needed = {each[1] for each in kernels.alone(kernels.package(*operators))}
+    left: set[bytes] = set()
+    for state in compiling.states(kind):
+        compiling.enter(state)
+        for package in [each for each in output.glob("*.run") if each.read_bytes() not in left]:
+            left.add(package.read_bytes())
+            opp = kernels.directory("opp")
+            installed = kernels.attempt(kernels.installation(package, opp)).succeeded
+            has = {each[1] for each in InstalledKernels(opp).index()}
+            assert has == (needed if installed else set()), kernels.evidence.found(
+                Delivery.ANOTHER, f"after a {state.when} {package.name} installs {len(has)} kernels"
+            )
+    assert kernels.attempt(request).succeeded, kernels.evidence.found(
+        Later.FAILS, "op_compiler fails in a directory where another run was cut short"
+    )
 
 
 @rule("security/private-modes")

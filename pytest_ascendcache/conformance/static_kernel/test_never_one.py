@@ -13,6 +13,7 @@ import pytest
 
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
     agrees,
     differences,
@@ -41,6 +42,44 @@ def test_generated_operators_have_binaries_of_their_own(kernels: StaticKernelsUn
     its tensors' types, formats and extents, and no other operator has it."""
     families = tuple(each for each in FAMILIES if each.type in TYPES)
     operators = told_apart(generate(seed=seeded(1), families=families))
+    kernels.install(kernels.package(*operators))
+    index = kernels.installed.index()
+    assert misnamed(index, operators) == []
+    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
+
+
+_EXTENTS = (0, 1, 2, 3, 16, 255, 256, 65536, 2**31 - 1, 2**31)
+BOUNDARIES = [
+    *(operator("Abs", extent) for extent in _EXTENTS),
+    *(operator("Abs", *[1] * ranks, 16) for ranks in range(8)),
+    *(operator("Abs", 16, *[1] * ranks) for ranks in range(1, 8)),
+    operator_of("Abs", ()),
+    *(
+        operator_of("Abs", (2, 16, 4, 4), format=format, dtype=dtype)
+        for format in ("ND", "NCHW", "NHWC")
+        for dtype in ("float16", "float32", "int32")
+    ),
+    *(
+        operator_of("ConcatD", *[(2, 3)] * (count - 1), (2, last), outs=((2, total),), concat_dim=1)
+        for count in (2, 3, 12)
+        for last in (3, 4)
+        for total in [3 * (count - 1) + last]
+    ),
+]
+"""Extents at the ends of their range, extents of 1 on either side, no extents, formats, and long
+lists of tensors that differ in their last one."""
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_boundaries_of_keys_are_told_apart(kernels: StaticKernelsUnderTest) -> None:
+    """An operator that op_compiler refuses alone is left out."""
+    refused = [
+        each
+        for each in BOUNDARIES
+        if max(each.inputs[0].shape, default=1) > 65536 or 0 in each.inputs[0].shape
+        if not kernels.compile(each).packages
+    ]
+    operators = told_apart(each for each in BOUNDARIES if each not in refused)
     kernels.install(kernels.package(*operators))
     index = kernels.installed.index()
     assert misnamed(index, operators) == []

@@ -372,7 +372,7 @@ KILLS = {
 def test_the_next_start_cleans_up_after_a_killed_one(
     kernels: StaticKernelsUnderTest, kill: dict[str, Any]
 ) -> None:
-    """Packages that were installed by hand stay, also those whose names are like that of its own."""
+    """Packages that were installed by hand stay, also those whose names are like its own."""
     stand_in = kernels.stand_in(*NETWORK.operators, **kill)
     neg = probe_network("Neg").operators
     by_hand = [

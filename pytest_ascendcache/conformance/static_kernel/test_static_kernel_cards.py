@@ -6,6 +6,7 @@ Cards are processes with torchrun's environment. Each node has its own operator 
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -75,6 +76,8 @@ def marked(kernels: StaticKernelsUnderTest) -> StandIn:
 
 
 REFUSED = ["", "abc", "0", "-1", "2.0", "3", None]
+DIVIDES_NOT = {3: "2", 4: "3", 5: "10", 6: "4"}
+"""By the number of cards."""
 
 
 @rule("static-kernel/local-world-size")
@@ -84,6 +87,18 @@ def test_a_local_world_size_that_does_not_fit_is_refused(
 ) -> None:
     assert local_world_size(value, 2) is None
     for run in _run_cards(kernels, [NETWORK] * 2, [value] * 2, marked):
+        refused(run, LOCAL_WORLD_SIZE)
+    _nothing_was_done(kernels, marked)
+
+
+@rule("static-kernel/local-world-size")
+@pytest.mark.parametrize("world", DIVIDES_NOT)
+def test_a_local_world_size_that_does_not_divide_is_refused(
+    kernels: StaticKernelsUnderTest, marked: StandIn, world: int
+) -> None:
+    value = DIVIDES_NOT[world]
+    assert local_world_size(value, world) is None
+    for run in _run_cards(kernels, [NETWORK] * world, [value] * world, marked):
         refused(run, LOCAL_WORLD_SIZE)
     _nothing_was_done(kernels, marked)
 
@@ -169,25 +184,34 @@ def _all_ran_installed_kernels(kernels: StaticKernelsUnderTest, runs: list[Clien
 
 
 @rule("static-kernel/first-card")
-def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnderTest) -> None:
-    """Two nodes of three cards: an operator that all have, and others whose files share a name."""
+@pytest.mark.parametrize("number", range(3))
+def test_the_first_card_compiles_what_all_cards_need(
+    kernels: StaticKernelsUnderTest, number: int
+) -> None:
+    """A drawn number of nodes and of cards in each: an operator that all cards have, and others
+    that one or several have, whose files share a name."""
+    draw = random.Random(f"{seeded(6)}{number}")
+    local = (3, 4, 5)[number]
+    world = local * draw.randint(1, 8 // local)
+    slopes = draw.choices([0.5 / 2**power for power in range(world)], k=world)
     networks = [
         probe_network(
             "Square", Probe("LeakyRelu", attributes=(("negative_slope", "float", slope),))
         )
-        for slope in (0.5, 0.25, 0.125, 0.75, 0.375, 0.1875)
+        for slope in slopes
     ]
     operators = {each.named("") for network in networks for each in network.operators}
     marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
-    runs = _run_cards(kernels, networks, ["3"] * 6, marked)
+    runs = _run_cards(kernels, networks, [str(local)] * world, marked)
     _all_ran_installed_kernels(kernels, runs)
-    for first in first_cards(6, 3):
-        node = {each.named("") for of in networks[first : first + 3] for each in of.operators}
+    for first in first_cards(world, local):
+        node = {each.named("") for of in networks[first : first + local] for each in of.operators}
         needed = sorted(_described(OperatorInfo.of(each)) for each in node)
         compiled = sorted(_described(read_opinfo(path)) for path in marked.given(first))
-        assert compiled == needed, (
-            f"card {first} has op_compiler compile others than its node needs"
-        )
+        where = f"of {world} cards, {local} in a node, card {first} has op_compiler compile"
+        missing = sorted(set(needed) - set(compiled))
+        assert missing == [], kernels.evidence.found(Delivery.NOTHING, f"{where} no {missing}")
+        assert compiled == needed, f"{where} others than its node needs"
 
 
 def _described(info: OperatorInfo) -> str:
