@@ -103,15 +103,21 @@ def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
 
 
 def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Numbers:
-    meeting.comes(*ranks, ranks[-1])
+    meeting.comes(*ranks, _not_0(ranks))
     return Numbers.RANK_TWICE
 
 
 def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Numbers:
     """Its number is that of the one that does not come."""
-    meeting.comes(*ranks[:-1])
-    meeting.comes(ranks[-1], size=len(ranks) + 1)
+    lacking = _not_0(ranks)
+    meeting.comes(*(each for each in ranks if each != lacking))
+    meeting.comes(lacking, size=len(ranks) + 1)
     return Numbers.WITHOUT_A_RANK
+
+
+def _not_0(ranks: list[int]) -> int:
+    """A rank that does not keep the meeting place."""
+    return next(each for each in reversed(ranks) if each)
 
 
 def _one_beyond(meeting: Meeting, ranks: list[int]) -> bool:

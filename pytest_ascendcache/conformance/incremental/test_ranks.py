@@ -240,22 +240,24 @@ def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
 def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
     network: NetworkUnderTest, rank: int
 ) -> None:
-    """Cold, warm and with one of two kernels, beside directories that hold all of them marked."""
+    """Cold, warm and with one kernel gone, beside directories that hold all of them marked."""
     network.needs_reuse()
     network.run(NETWORK, rank=rank)
     network.mark(rank)
     own = network.cache / f"rank_{rank}"
     beside = [NamedAlike(own), NamedAlike(own / "kernel_meta")]
-    for which in ("no", "every", "half of the"):
-        if which != "every":
-            for kernel in list(network.kernels(rank).values())[: 1 if "half" in which else None]:
-                for path in kernel.paths:
-                    path.unlink()
+    for lacks in (EVERYTHING, frozenset(), frozenset({"exp"})):
+        for kernel in network.kernels(rank).values():
+            for path in kernel.paths if kernel.operator_type in lacks else ():
+                path.unlink()
+        if lacks != EVERYTHING:
+            network.mark(rank)
         run = network.run(NETWORK, rank=rank)
-        where = f"rank {rank} with {which} kernels of its own"
-        assert which == "every" or run.wrong == {}, network.evidence.found(
+        where = f"rank {rank}, which lacks {sorted(lacks) or 'none'} of its kernels,"
+        assert lacks <= run.compiled, network.evidence.found(
             Delivery.ANOTHER, f"{where} runs one of a directory that is named alike"
         )
+        assert run.compiled == lacks, f"{where} compiles others, too"
         for each in beside:
             each.are_untouched(network.evidence, where)
 

@@ -208,13 +208,31 @@ def test_many_packages_count_in_the_order_of_their_installs(
 def test_another_package_of_the_same_name_is_not_there_already(
     kernels: StaticKernelsUnderTest,
 ) -> None:
-    """It replaces the other or is refused, but must not be reported as installed and left out."""
-    first = kernels.package(operator("Abs"), name="pk")
-    other = kernels.package(operator("Neg"), name="pk")
-    kernels.install(first)
-    result = kernels.attempt(kernels.installation(other))
-    wanted = other if result.succeeded else first
-    agrees(kernels, [wanted], f"the second install {result.ending}")
+    """It replaces the other or is refused, but must not be reported as installed and left out. Then
+    the older one comes back, over the newer one."""
+    older, newer = (kernels.package(leaky(slope), name="pk") for slope in (0.5, 0.25))
+    kernels.install(older)
+    there = older
+    for package in (newer, older, newer):
+        result = kernels.attempt(kernels.installation(package))
+        there = package if result.succeeded else there
+        agrees(kernels, [there], f"the install over the other one {result.ending}")
+
+
+@rule("static-kernel/install-idempotent")
+def test_an_install_over_damaged_files_does_not_leave_them(kernels: StaticKernelsUnderTest) -> None:
+    """A byte of a kernel is flipped, in each of its files. The next install heals it or fails."""
+    package = kernels.package(operator("Abs"), name="pk")
+    kernels.install(package)
+    entry = next(iter(kernels.installed.index().values()))
+    kernel = kernels.installed.kernel(entry)
+    for path in (kernel, kernel.with_suffix(".json")):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        result = kernels.attempt(kernels.installation(package))
+        if result.succeeded:
+            agrees(kernels, [package], f"after {path.suffix} was damaged the install succeeds")
 
 
 OTHER_CHIP = "Ascend310P3"
