@@ -18,6 +18,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     NETWORK,
     Rehearse,
     ended_well,
+    settled,
     wait,
     wait_until,
 )
@@ -28,7 +29,9 @@ from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_pl
 from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
 from pytest_ascendcache.toolchains import RankProcess
 
-Story = Callable[["Meeting", list[int]], "bool | Numbers"]
+Expected = bool | tuple[Numbers, int]
+"""Whether all have to end well, or what is wrong if all processes of a rank do."""
+Story = Callable[["Meeting", list[int]], Expected]
 _SIZES = (2, 3, 4, 8, 11, 12)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 
@@ -54,6 +57,10 @@ class Meeting:
             request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
             self._ranks.append(self._watch.start(request))
 
+    def settle(self) -> None:
+        """Wait until those that have come wait for others."""
+        settled(*self._ranks)
+
     def first_leaves(self) -> None:
         """Kill the rank that came first."""
         process = self._ranks.pop(0)
@@ -73,18 +80,18 @@ class Meeting:
 
         wait_until(connects)
 
-    def end(self, well: bool | Numbers) -> None:
-        """Wait for all, none of which may wait for ever. If ``well``, all succeed; otherwise it may
-        say what is wrong if all of those succeed that have the number of the last one."""
+    def end(self, well: Expected) -> None:
+        """Wait for all, none of which may wait for ever, and judge them by what is expected."""
         with self._strangers:
             runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
         if well is True:
             ended_well(*runs)
-        *_, last = ranks = [rank_of(run.result.request) for run in runs]
-        alike = [run for run, rank in zip(runs, ranks, strict=True) if rank == last]
-        told = f"{len(alike)} processes of rank {last} end well"
-        if isinstance(well, Numbers):
-            assert not all(run.succeeded for run in alike), self._network.evidence.found(well, told)
+        if isinstance(well, tuple):
+            observed, rank = well
+            alike = [run for run in runs if rank_of(run.result.request) == str(rank)]
+            assert not all(run.succeeded for run in alike), self._network.evidence.found(
+                observed, f"rank {rank} ends well, {len(alike)} processes in all"
+            )
 
 
 def _everybody(meeting: Meeting, ranks: list[int]) -> bool:
@@ -102,17 +109,22 @@ def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
     return False
 
 
-def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Numbers:
-    meeting.comes(*ranks, _not_0(ranks))
-    return Numbers.RANK_TWICE
+def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Expected:
+    """Rank 0 keeps the meeting place. The last one comes when both are there."""
+    twin, *others = sorted(ranks, key=lambda rank: (rank == 0, ranks.index(rank)))
+    last = others.pop(0)
+    meeting.comes(*others, twin, twin)
+    meeting.settle()
+    meeting.comes(last)
+    return Numbers.RANK_TWICE, twin
 
 
-def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Numbers:
+def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Expected:
     """Its number is that of the one that does not come."""
     lacking = _not_0(ranks)
     meeting.comes(*(each for each in ranks if each != lacking))
     meeting.comes(lacking, size=len(ranks) + 1)
-    return Numbers.WITHOUT_A_RANK
+    return Numbers.WITHOUT_A_RANK, lacking
 
 
 def _not_0(ranks: list[int]) -> int:
@@ -165,9 +177,7 @@ STORIES: dict[str, Story] = {
     "garbage": _stranger(_GARBAGE, instead=True),
     "garbage-beside-all": _stranger(_GARBAGE, instead=False),
 }
-"""Each returns whether all have to end well, or what is wrong if the last one does: see
-:meth:`Meeting.end`."""
-_COMPLETE = ("everybody", "gone-and-back")
+_COMPLETE = ("everybody", "gone-and-back", "one-twice-beside-all")
 
 
 @rule("ranks/partial-deletion")

@@ -27,6 +27,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_without,
     named,
     published,
+    settled,
     wait,
     wait_until,
 )
@@ -50,11 +51,8 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
-from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.ranks import Rank
 
-_SETTLED, _UNSETTLED = 0.1, 10.0
-"""Seconds of sleep after which ranks count as waiting for another one, and seconds to reach it."""
 TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
 
 
@@ -583,8 +581,7 @@ def test_a_killed_rank_ends_the_others(
                 if moment == "with-its-kernels":
                     wait_until(lambda: len(published(network, victim)) == len(EVERYTHING))
                 if moment == "in-the-meeting":
-                    first, other = (each.running for each in started)
-                    ends_or_sleeps(first, _SETTLED, _UNSETTLED, [other])
+                    settled(*started)
                 started[0].kill()
                 wait(watch, started[0], second)
                 for process in (started[1], watch.start(requests[2])):
