@@ -97,6 +97,7 @@ class Numbers(str, Enum):
     AS_PROMISED = "as-promised"
     WRONG = "wrong"
     WITHOUT_A_RANK = "without-a-rank"  # a network ended well although a rank was missing
+    RANK_TWICE = "rank-twice"  # two processes of one number ended well
 
 
 class SubjectKind(str, Enum):

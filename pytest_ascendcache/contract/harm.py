@@ -59,6 +59,7 @@ _BY_OBSERVATION = {
     (Aspect.KERNEL, Delivery.STALE.value): Harm.STALE,
     (Aspect.NUMBERS, Numbers.WRONG.value): Harm.WRONG_RESULT,
     (Aspect.NUMBERS, Numbers.WITHOUT_A_RANK.value): Harm.WRONG_RESULT,
+    (Aspect.NUMBERS, Numbers.RANK_TWICE.value): Harm.WRONG_RESULT,
     (Aspect.AGING, Aged.TOO_MANY.value): Harm.LOST_WORK,
     (Aspect.AGING, Aged.OTHERS.value): Harm.LOST_WORK,
     (Aspect.AGING, Aged.HALF.value): Harm.LOST_WORK,

@@ -317,7 +317,7 @@ class Gate(_Forwarded):
     def _record(self, run: GatedRun[Result]) -> GatedRun[Result]:
         """Keep the record. What may never be breaks the check, if it has not ended."""
         self.runs.append(run)
-        self.require_none(broken_invariants(run))
+        self.require_none(broken_invariants(run, self.health.made))
         return run
 
     def require_none(self, broken: Iterable[Fact]) -> None:

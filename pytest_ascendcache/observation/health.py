@@ -31,9 +31,10 @@ class Accident(ToolchainError):
 @dataclass
 class Health:
     """What is known about the runs of one toolchain in this process. ``stopped`` says why nothing
-    more is started."""
+    more is started; ``made`` are digests of files of a user's kind that the toolchain made."""
 
     stopped: str = ""
+    made: set[str] = field(default_factory=set)
     _printed: int = 0
     _left_behind: int = 0
     _leaving: int = 0

@@ -44,12 +44,13 @@ def named_files(requests: Iterable[Any]) -> dict[Path, str]:
     return given
 
 
-def broken_invariants(run: GatedRun[Any]) -> Iterator[Fact]:
-    """What became of files that a user wrote."""
+def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
+    """What became of files that a user wrote. ``made`` are the digests of each ``op_cache.ini``
+    that earlier runs made; those of this run are added."""
     for path, digest in run.named.items():
         if not path.is_file() or sha256(path.read_bytes()) != digest:
             yield _touched(path.name, f"{path.name}, which was there before, has another content")
-    yield from _ini(run)
+    yield from _ini(run, made)
     if run.kind is Kind.COMPILE:
         yield from _option_files(run)
 
@@ -63,14 +64,22 @@ def without_kernel(run: Run) -> Iterator[Fact]:
             yield Fact.seen(Delivery.NOTHING, detail, operator)
 
 
-def _ini(run: GatedRun[Any]) -> Iterator[Fact]:
-    """An ``op_cache.ini`` that lay there before is its user's, valid or not."""
+def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
+    """An ``op_cache.ini`` that lay there before is its user's, valid or not. One that the toolchain
+    itself made, and nobody changed, is not: CANN notes versions in it."""
+    for directory, snapshot in run.after.items():
+        then = run.before[directory].files if directory in run.before else {}
+        for path, after in snapshot.files.items():
+            before = then.get(path)
+            if path.rpartition("/")[2] == INI and (before is None or before.sha256 in made):
+                made.add(after.sha256)
     for directory, snapshot in run.before.items():
         for path, before in snapshot.files.items():
             if path.rpartition("/")[2] == INI and before.kind == "file":
-                after = run.after[directory].files.get(path)
-                if after is None or after.sha256 != before.sha256:
-                    how = "is gone" if after is None else "has another content"
+                now = run.after[directory].files.get(path)
+                changed = now is None or now.sha256 != before.sha256
+                if changed and before.sha256 not in made:
+                    how = "is gone" if now is None else "has another content"
                     yield _touched(INI, f"{path}, which was there before, {how}")
 
 

@@ -8,14 +8,13 @@ import json
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.contract.facts import Fact, Later, Numbers
 from pytest_ascendcache.contract.static_kernel import MODE, Index
-from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.client_run import WRONG, ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
@@ -25,6 +24,8 @@ from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_processes import StaticProcesses, sha256_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import opinfo_text
 from pytest_ascendcache.toolchains import (
     Program,
     StaticRequest,
@@ -58,7 +59,8 @@ class StaticKernelsUnderTest(StaticProcesses):
     def package(self, *operators: OperatorSpec, name: str = "", soc: str = DEFAULT_SOC) -> Path:
         """A package with the kernels of these operators, compiled once in a session. Raises
         ``ToolchainError`` if it cannot be compiled. No verdict rests on it."""
-        key = sha256_of((name, operators, *([soc] if soc != DEFAULT_SOC else [])))
+        told = [opinfo_text(OperatorInfo.of(each)) for each in operators]  # with attributes
+        key = sha256_of((name, told, soc))
         place = self._shelf / key
         packages = sorted(place.glob("*.run"))
         if not packages:
@@ -92,14 +94,13 @@ class StaticKernelsUnderTest(StaticProcesses):
         self,
         package: Path,
         doing: str = "install",
-        plan: FaultPlan | None = None,
         opp: Path | None = None,
     ) -> StaticRequest:
         """A package's installer, started without a shell so that faults can be injected. Needs
         ``Capability.FAULT_POINTS``."""
         more = ("--uninstall",) if doing == "uninstall" else ()
         arguments = (str(package), *more)
-        return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp, plan=plan)
+        return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp)
 
     def install(self, *packages: Path | str, opp: Path | None = None) -> None:
         """Install packages one after the other. Raises ``ToolchainError`` if one of them fails."""
@@ -128,11 +129,16 @@ class StaticKernelsUnderTest(StaticProcesses):
         self, package: Path, doing: str, opp: Path | None = None
     ) -> Interruption[StaticResult]:
         """Record an ``install`` or ``uninstall`` now, so that it can be interrupted later."""
+        return self.recorded(opp or self.opp, self.installer(package, doing, opp))
+
+    def recorded(self, root: Path, request: StaticRequest) -> Interruption[StaticResult]:
+        """Record a run that works on the directory ``root`` now, so that it can be interrupted
+        later."""
         return Interruption(
-            opp or self.opp,
+            root,
             self.sandbox / f"record{next(self._numbers)}",
             self.toolchain.fault_route(),
-            lambda plan: self.attempt(self.installer(package, doing, plan, opp)),
+            lambda plan: self.attempt(replace(request, plan=plan)),
         )
 
     # Clients.

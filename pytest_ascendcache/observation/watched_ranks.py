@@ -60,6 +60,11 @@ class Watch:
         self._places: dict[RankProcess, tuple[Attendance, int]] = {}
         self._since = 0.0
 
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of the check that watches."""
+        return self._networks.evidence
+
     def start(self, request: TrainRequest) -> RankProcess:
         """Start one rank. Wait for it with :meth:`wait`."""
         if not self._running:

@@ -72,7 +72,7 @@ class ReferenceToolchain(AtcToolchain):
         if change is Capability.TOOLCHAIN_CHANGE:
             return _custom_operator(directory)
         if change is Capability.VERSION_STAMP:
-            return _operator_package(operator, directory)
+            return _other_version(operator, directory)
         raise ToolchainError(f"the reference cannot stage a change of {change.value}.")
 
     @property
@@ -117,16 +117,20 @@ def _custom_operator(directory: Path) -> StagedChange:
     return StagedChange(operator, environment, lambda: implement("*"))
 
 
-def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
-    """An operator package whose version changes when the change is applied; kernels do not."""
-    package = directory / "opp"
-    package.mkdir(parents=True, exist_ok=True)
+def _other_version(operator: OperatorSpec, directory: Path) -> StagedChange:
+    """An operator package whose version changes when the change is applied, and a toolkit. Kernels
+    do not change."""
+    places = {"opp": "ASCEND_OPP_PATH", "toolkit": "ASCEND_TOOLKIT_HOME"}
+    versions = {name: directory / name / "version.info" for name in places}
+    for path in versions.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Version=8.0.RC1\n", encoding="utf-8")
+    environment = {places[name]: str(path.parent) for name, path in versions.items()}
 
-    def release(version: str) -> None:
-        (package / "version.info").write_text(f"Version={version}\n", encoding="utf-8")
+    def apply() -> None:  # the next version begins with this one
+        versions["opp"].write_text("Version=8.0.RC10\n", encoding="utf-8")
 
-    release("8.0.RC1")  # the next version begins with this one
-    return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("8.0.RC10"))
+    return StagedChange(operator, environment, apply, versions)
 
 
 def _words(module: ModuleType, *arguments: str) -> tuple[str, ...]:

@@ -23,7 +23,14 @@ class InstallationPolicy:
 
     def stamp(self, environ: Mapping[str, str]) -> str:
         """The versions whose change invalidates every cached kernel."""
-        return f"adk_version={own_version()}\nops_version={self.operators_version(environ)}\n"
+        adk, ops = self.toolkit_version(environ), self.operators_version(environ)
+        return f"adk_version={adk}\nops_version={ops}\n"
+
+    def toolkit_version(self, environ: Mapping[str, str]) -> str:
+        """``Version`` of ``$ASCEND_TOOLKIT_HOME/version.info``, or this package's if there is
+        none."""
+        home = environ.get("ASCEND_TOOLKIT_HOME", "")
+        return (_version(Path(home), "ASCEND_TOOLKIT_HOME") if home else "") or own_version()
 
     def operators_version(self, environ: Mapping[str, str]) -> str:
         """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` if there is none.
@@ -34,18 +41,7 @@ class InstallationPolicy:
         opp = environ.get("ASCEND_OPP_PATH", "")
         if opp and not Path(opp).is_dir():
             raise invalid_path(opp, "ASCEND_OPP_PATH", "there is no such directory")
-        path = Path(opp) / "version.info"
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except FileNotFoundError:
-            return "built-in"
-        except (OSError, UnicodeDecodeError) as error:
-            raise invalid_path(path, "ASCEND_OPP_PATH", str(error)) from None
-        pairs = (line.partition("=") for line in text.splitlines())
-        for key, _, value in pairs:
-            if key.strip().casefold() == "version" and (version := value.strip(" \t\"'")):
-                return version
-        raise invalid_path(path, "ASCEND_OPP_PATH", "it names no version; write Version=8.0.RC3")
+        return _version(Path(opp), "ASCEND_OPP_PATH") or "built-in"
 
     def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
         """Tuning parameters for one SoC, by operator type and name.
@@ -93,6 +89,22 @@ class InstallationPolicy:
             raise AtcError(
                 "E40021", f"Failed to load custom operators from [{path}]: {error!r}."
             ) from error
+
+
+def _version(directory: Path, origin: str) -> str:
+    """The ``Version`` in a part's ``version.info``, or ``""`` if there is no such file. Raises
+    ``AtcError`` (E40023), which names the variable ``origin``, if the file says none."""
+    path = directory / "version.info"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise invalid_path(path, origin, str(error)) from None
+    for key, _, value in (line.partition("=") for line in text.splitlines()):
+        if key.strip().casefold() == "version" and (version := value.strip(" \t\"'")):
+            return version
+    raise invalid_path(path, origin, "it names no version; write Version=8.0.RC3")
 
 
 def _tuning(document: Any) -> dict[str, dict[str, int]]:

@@ -253,5 +253,5 @@ class Jobs:
         if job.doing is Doing.INSTALL and plan is None:
             starting = kernels.installation(package, view / OPP)
         else:
-            starting = kernels.installer(package, job.doing.value, plan, view / OPP)
+            starting = replace(kernels.installer(package, job.doing.value, view / OPP), plan=plan)
         return self.toolchain.static(starting).wait(), ""

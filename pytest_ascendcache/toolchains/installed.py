@@ -177,7 +177,8 @@ def _versioned(opp: Path, operator: OperatorSpec, toolkit: Path) -> StagedChange
         (shim / "version.info").write_text(text, encoding="utf-8", errors="surrogateescape")
 
     release("")
-    return StagedChange(operator, {"ASCEND_OPP_PATH": str(shim)}, lambda: release(".1"))
+    versions = {"opp": shim / "version.info"}
+    return StagedChange(operator, {"ASCEND_OPP_PATH": str(shim)}, lambda: release(".1"), versions)
 
 
 OF_ATC = frozenset(

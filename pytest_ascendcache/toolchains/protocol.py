@@ -90,11 +90,13 @@ class CompileResult(ProcessResult):
 @dataclass(frozen=True)
 class StagedChange:
     """A prepared change of something that kernels are compiled from. ``apply`` makes the change. It
-    affects compiles of ``operator`` under ``environment``."""
+    affects compiles of ``operator`` under ``environment``. ``versions`` are the parts whose version
+    can be set, each alone, with the file that states it as ``Version=...``."""
 
     operator: OperatorSpec
     environment: Mapping[str, str]
     apply: Callable[[], None]
+    versions: Mapping[str, Path] = field(default_factory=dict)
 
 
 class Toolchain(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
+from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
 from pytest_ascendcache.conformance.kit.told import accepted
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
+    COMPILED,
     DISABLE,
     ENABLE,
     FORCE,
@@ -282,11 +284,33 @@ def test_force_spares_other_soc(
 def test_force_spares_a_soc_whose_name_begins_alike(
     cache: CacheUnderTest, add: OperatorSpec
 ) -> None:
-    """As the name of Ascend910B2C begins like Ascend910B2."""
+    """As the name of Ascend910B2C begins like Ascend910B2. Other directories, too."""
     cache.warm(add)
-    shelf = Shelf(cache, f"{cache.options.soc}C").lay("ab", KILOBYTE, 1, 1)
+    beside = NamedAlike(cache.entry(add).directory)
     assert cache.compile(add, mode=FORCE)[add] == REPLACED
-    assert shelf.gone() == "", "entries of another chip are gone"
+    beside.are_untouched(cache.evidence, "force")
+
+
+@rule("cache-mode/key-separates")
+def test_nothing_is_served_from_a_directory_that_is_named_alike(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    """Cold, warm, and with a damaged entry, beside other chips and caches that hold it marked."""
+    cache.needs_reuse()
+    cache.warm(add)
+    cache.mark()
+    chip = cache.entry(add).directory
+    beside = [NamedAlike(cache.root), NamedAlike(chip)]
+    shutil.rmtree(chip)
+    for expected in (NEW, HIT, HIT):
+        run = cache.compile(add, mode=ENABLE)
+        assert run[add] == expected, f"{run[add]} beside directories whose names are alike"
+        for each in beside:
+            each.are_untouched(cache.evidence, str(expected))
+    cache.entry(add).object_path.write_bytes(b"damaged")
+    assert cache.compile(add, mode=ENABLE)[add].delivered is COMPILED
+    for each in beside:
+        each.are_untouched(cache.evidence, "a damaged entry")
 
 
 @rule("cache-mode/force-then-enable")

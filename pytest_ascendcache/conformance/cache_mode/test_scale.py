@@ -24,6 +24,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -76,7 +77,9 @@ def test_another_version_empties_every_chip(cache: CacheUnderTest, add: Operator
         _many(cache, chip)
     change.apply()
     run = cache.compile(add, mode=ENABLE, environment=variables)
-    assert run[add].delivered is COMPILED, "a kernel of the old version is served"
+    assert run[add].delivered is COMPILED, cache.evidence.found(
+        Delivery.STALE, "a kernel of the old version is served"
+    )
     left = {chip: _left(cache, chip) for chip in chips}
     assert not any(left.values()), f"entries of the old version are left: {left}"
 

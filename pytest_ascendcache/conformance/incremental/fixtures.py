@@ -9,8 +9,10 @@ import pytest
 
 from pytest_ascendcache.conformance.kit.vocabulary import needs, needs_meeting
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.facts import Ending
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, probe_network
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
@@ -22,6 +24,8 @@ Story = Callable[[float], None]
 """A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
 rehearsed timeout passes sooner."""
 Rehearse = Callable[[Story], None]
+_SETTLED, _UNSETTLED = 0.1, 10.0
+"""Seconds of sleep after which ranks count as waiting, and seconds to reach it."""
 HANGS = 20.0
 """Real seconds after its timeout at which a rank that is still running counts as hung."""
 
@@ -33,7 +37,8 @@ def wait(
     run = watch.wait(process, HANGS + timeout * second)
     if run.result.returncode is None:
         rank = run.result.request.environment["RANK_ID"]
-        pytest.fail(f"rank {rank} waits for ever: {run.output.strip()[-300:]}")
+        message = f"rank {rank} waits for ever: {run.output.strip()[-300:]}"
+        raise AssertionError(watch.evidence.found(Ending.NO_END, message))
     return run
 
 
@@ -64,6 +69,12 @@ def ended_without(run: NetworkRun, missing: int) -> None:
 def published(network: NetworkUnderTest, rank: int) -> list[str]:
     """Stems of the complete kernels of a rank."""
     return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
+
+
+def settled(*processes: RankProcess) -> None:
+    """Wait until all of these sleep because they wait for another rank, or the first has ended."""
+    first, *others = (each.running for each in processes)
+    ends_or_sleeps(first, _SETTLED, _UNSETTLED, others)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

@@ -18,15 +18,20 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     NETWORK,
     Rehearse,
     ended_well,
+    settled,
     wait,
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
-from pytest_ascendcache.observation.watched_ranks import Watch
+from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
 from pytest_ascendcache.toolchains import RankProcess
 
+Expected = bool | tuple[Numbers, int]
+"""Whether all have to end well, or what is wrong if all processes of a rank do."""
+Story = Callable[["Meeting", list[int]], Expected]
 _SIZES = (2, 3, 4, 8, 11, 12)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 
@@ -42,12 +47,19 @@ class Meeting:
         self._strangers = ExitStack()
         self._ranks: list[RankProcess] = []
 
-    def comes(self, *ranks: int) -> None:
-        """Start these ranks. None has kernels in common with another one."""
+    def comes(self, *ranks: int, size: int | None = None) -> None:
+        """Start these ranks, which believe that there are ``size``. None has kernels in common with
+        another one."""
         for rank in ranks:
             own = {"MS_COMPILER_CACHE_PATH": str(self._network.site / f"host{len(self._ranks)}")}
+            if size is not None:
+                own["RANK_SIZE"] = str(size)
             request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
             self._ranks.append(self._watch.start(request))
+
+    def settle(self) -> None:
+        """Wait until those that have come wait for others."""
+        settled(*self._ranks)
 
     def first_leaves(self) -> None:
         """Kill the rank that came first."""
@@ -68,12 +80,18 @@ class Meeting:
 
         wait_until(connects)
 
-    def end(self, well: bool) -> None:
-        """Wait for all, none of which may wait for ever; if ``well``, all succeed."""
+    def end(self, well: Expected) -> None:
+        """Wait for all, none of which may wait for ever, and judge them by what is expected."""
         with self._strangers:
             runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
-        if well:
+        if well is True:
             ended_well(*runs)
+        if isinstance(well, tuple):
+            observed, rank = well
+            alike = [run for run in runs if rank_of(run.result.request) == str(rank)]
+            assert not all(run.succeeded for run in alike), self._network.evidence.found(
+                observed, f"rank {rank} ends well, {len(alike)} processes in all"
+            )
 
 
 def _everybody(meeting: Meeting, ranks: list[int]) -> bool:
@@ -89,6 +107,29 @@ def _one_missing(meeting: Meeting, ranks: list[int]) -> bool:
 def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:], ranks[-1])
     return False
+
+
+def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Expected:
+    """Rank 0 keeps the meeting place. The last one comes when both are there."""
+    twin, *others = sorted(ranks, key=lambda rank: (rank == 0, ranks.index(rank)))
+    last = others.pop(0)
+    meeting.comes(*others, twin, twin)
+    meeting.settle()
+    meeting.comes(last)
+    return Numbers.RANK_TWICE, twin
+
+
+def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Expected:
+    """Its number is that of the one that does not come."""
+    lacking = _not_0(ranks)
+    meeting.comes(*(each for each in ranks if each != lacking))
+    meeting.comes(lacking, size=len(ranks) + 1)
+    return Numbers.WITHOUT_A_RANK, lacking
+
+
+def _not_0(ranks: list[int]) -> int:
+    """A rank that does not keep the meeting place."""
+    return next(each for each in reversed(ranks) if each)
 
 
 def _one_beyond(meeting: Meeting, ranks: list[int]) -> bool:
@@ -110,7 +151,7 @@ def _gone(meeting: Meeting, ranks: list[int]) -> bool:
     return False
 
 
-def _stranger(says: bytes, instead: bool) -> Callable[[Meeting, list[int]], bool]:
+def _stranger(says: bytes, instead: bool) -> Story:
     def story(meeting: Meeting, ranks: list[int]) -> bool:
         first, *others = sorted(ranks)
         meeting.comes(first)  # rank 0 listens
@@ -122,10 +163,12 @@ def _stranger(says: bytes, instead: bool) -> Callable[[Meeting, list[int]], bool
 
 
 _GARBAGE = bytes(range(256)) + b"\n\n"
-STORIES: dict[str, Callable[[Meeting, list[int]], bool]] = {
+STORIES: dict[str, Story] = {
     "everybody": _everybody,
     "one-missing": _one_missing,
     "one-twice": _one_twice,
+    "one-twice-beside-all": _one_twice_beside_all,
+    "one-of-a-larger-gang": _one_of_a_larger_gang,
     "one-beyond": _one_beyond,
     "gone-and-back": _gone_and_back,
     "gone": _gone,
@@ -134,8 +177,7 @@ STORIES: dict[str, Callable[[Meeting, list[int]], bool]] = {
     "garbage": _stranger(_GARBAGE, instead=True),
     "garbage-beside-all": _stranger(_GARBAGE, instead=False),
 }
-"""Each returns whether all have to end well."""
-_COMPLETE = ("everybody", "gone-and-back")
+_COMPLETE = ("everybody", "gone-and-back", "one-twice-beside-all")
 
 
 @rule("ranks/partial-deletion")

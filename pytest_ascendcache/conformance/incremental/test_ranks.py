@@ -27,12 +27,14 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_without,
     named,
     published,
+    settled,
     wait,
     wait_until,
 )
+from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
-from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.facts import Delivery, Numbers, Place
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -229,6 +231,33 @@ def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
     assert set(network.kernels(2)) == before, (
         "kernels of a rank are gone that a smaller gang does not have"
     )
+
+
+@rule("ranks/isolated")
+@pytest.mark.parametrize("rank", [1, 10])
+def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
+    network: NetworkUnderTest, rank: int
+) -> None:
+    """Cold, warm and with one kernel gone, beside directories that hold all of them marked."""
+    network.needs_reuse()
+    network.run(NETWORK, rank=rank)
+    network.mark(rank)
+    own = network.cache / f"rank_{rank}"
+    beside = [NamedAlike(own), NamedAlike(own / "kernel_meta")]
+    for lacks in (EVERYTHING, frozenset(), frozenset({"exp"})):
+        for kernel in network.kernels(rank).values():
+            for path in kernel.paths if kernel.operator_type in lacks else ():
+                path.unlink()
+        if lacks != EVERYTHING:
+            network.mark(rank)
+        run = network.run(NETWORK, rank=rank)
+        where = f"rank {rank}, which lacks {sorted(lacks) or 'none'} of its kernels,"
+        assert lacks <= run.compiled, network.evidence.found(
+            Delivery.ANOTHER, f"{where} runs one of a directory that is named alike"
+        )
+        assert run.compiled == lacks, f"{where} compiles others, too"
+        for each in beside:
+            each.are_untouched(network.evidence, where)
 
 
 @rule("ranks/scenarios-separate")
@@ -429,7 +458,9 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
     environment = {"RANK_ID": text}
     run = network.attempt(network.request(NETWORK, environment=environment))
     own = kernel_meta(run.result.request.environment, network.work)
-    assert _escaped(network) == [], f"RANK_ID={text!r}: kernels outside of the cache directory"
+    assert _escaped(network) == [], network.evidence.found(
+        Place.TOUCHED, f"RANK_ID={text!r}: kernels outside of the cache directory"
+    )
     if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
         assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
         elsewhere = [
@@ -536,7 +567,7 @@ def test_every_missing_rank_is_named(
 
 
 @rule("ranks/killed-rank")
-@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
+@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels", "in-the-meeting"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_others(
     network: NetworkUnderTest, rehearse: Rehearse, victim: int, moment: str
@@ -549,6 +580,8 @@ def test_a_killed_rank_ends_the_others(
                 started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
                 if moment == "with-its-kernels":
                     wait_until(lambda: len(published(network, victim)) == len(EVERYTHING))
+                if moment == "in-the-meeting":
+                    settled(*started)
                 started[0].kill()
                 wait(watch, started[0], second)
                 for process in (started[1], watch.start(requests[2])):

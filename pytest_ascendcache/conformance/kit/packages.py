@@ -11,8 +11,11 @@ from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
+from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.contract.facts import Delivery, Fact, Place
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
-from pytest_ascendcache.contract.static_kernel import Index
+from pytest_ascendcache.contract.static_kernel import Index, union
+from pytest_ascendcache.observation import StaticKernelsUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import OperatorInfo
@@ -31,16 +34,57 @@ def leaky(slope: float) -> OperatorSpec:
     return operator_of("LeakyRelu", (4, 8), negative_slope=slope)
 
 
-def differences(index: Index, wanted: Index) -> list[str]:
-    """How an index differs from the wanted one, a line for each kernel."""
-    lines = []
+def agrees(
+    kernels: StaticKernelsUnderTest,
+    packages: Iterable[Path],
+    where: str,
+    chip: str = "*",
+    opp: Path | None = None,
+) -> None:
+    """Break the check unless the index is the union of these packages, installed in this order, and
+    every kernel that it names is whole. Records what a process would get by it."""
+    opp = opp or kernels.opp
+    try:
+        has = InstalledKernels(opp).index(chip)
+    except TornIndex as error:
+        detail = f"{where}: the index is torn: {error}"
+        raise AssertionError(kernels.evidence.found(Delivery.NOTHING, detail)) from None
+    facts = differences(has, union(map(kernels.alone, packages)), where)
+    require_none(facts, kernels.evidence)
+    whole(kernels, {}, where, opp)
+
+
+def differences(index: Index, wanted: Index, where: str = "") -> list[Fact]:
+    """How an index differs from the wanted one, a fact for each kernel."""
+    facts = []
     for key in sorted({*index, *wanted}):
         has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
         if has != needs:
-            lines.append(f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}")
+            observed = Delivery.STALE if has else Delivery.NOTHING
+            text = f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}"
         elif index[key] != wanted[key]:
-            lines.append(f"{key[1]} is described otherwise")
-    return lines
+            observed, text = Delivery.ANOTHER, f"{key[1]} is described otherwise"
+        else:
+            continue
+        facts.append(Fact.seen(observed, f"{where}: {text}" if where else text))
+    return facts
+
+
+def are_installed(
+    kernels: StaticKernelsUnderTest, packages: Iterable[Path], where: str, opp: Path | None = None
+) -> None:
+    """Break the check unless exactly these packages are installed, in this order.
+
+    What another process or a user has installed is not to be removed. What outlives its process is
+    run, old as it may be, by those that come later.
+    """
+    packages, there = list(packages), InstalledKernels(opp or kernels.opp).packages
+    wanted = {each.stem for each in packages}
+    gone, more = sorted(wanted - there), sorted(there - wanted)
+    facts = [Fact.seen(Place.TOUCHED, f"{where}: {each} is not installed") for each in gone]
+    facts += [Fact.seen(Delivery.STALE, f"{where}: {each} stays installed") for each in more]
+    require_none(facts, kernels.evidence)
+    agrees(kernels, packages, where, opp=opp)
 
 
 def told_apart(operators: Iterable[OperatorSpec]) -> list[OperatorSpec]:
@@ -124,6 +168,14 @@ def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
         if problems and _still_names(installed, key, entry["binPath"]):
             return problems
     return []
+
+
+def whole(
+    kernels: StaticKernelsUnderTest, always: Index, where: str, opp: Path | None = None
+) -> None:
+    """Break the check if :func:`faults_of` finds any."""
+    faults = faults_of(opp or kernels.opp, always)
+    assert faults == [], kernels.evidence.found(Delivery.NOTHING, f"{where}: {faults[0]}")
 
 
 def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -> bool:

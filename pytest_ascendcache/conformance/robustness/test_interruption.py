@@ -397,16 +397,6 @@ def _two_versions(cache: CacheUnderTest, operator: OperatorSpec) -> list[StagedC
     return changes
 
 
-@rule("robust/upgrade-stamp")
-def test_a_downgrade_voids_the_cache_too(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.needs_reuse()
-    newer, older = _two_versions(cache, add)
-    cache.compile(add, mode=ENABLE, environment=newer.environment)
-    old = _marks(cache)
-    run = cache.compile(add, mode=ENABLE, environment=older.environment)
-    assert not _served(run, add) & old, "a kernel of the newer toolchain is served"
-
-
 @rule("cache-mode/force-purges-soc")
 def test_what_force_removed_does_not_come_back_with_its_version(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.packages import differences, operator
+from pytest_ascendcache.caches import InstalledKernels, Snapshot
+from pytest_ascendcache.conformance.kit.packages import agrees, operator, whole
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Place
-from pytest_ascendcache.contract.static_kernel import union
+from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
     Evidence,
@@ -50,21 +49,57 @@ def _packages(kernels: StaticKernelsUnderTest, count: int) -> list[Path]:
 def test_after_a_power_loss_no_installed_package_is_lost(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> None:
-    """The next install repairs what was lost. A package that was installed before stays."""
+    """What is read before the next install is whole: the vendor's lookup finds a kernel of the
+    package that was installed before, and a whole kernel or none of the other. The next install
+    repairs what was lost."""
     needs(kernels.toolchain, Capability.FAULT_POINTS)
     kernels.evidence.crash = CrashKind.POWER_LOSS.value
     stays, other = _packages(kernels, 2)
     kernels.install(stays)
+    always = kernels.installed.index()
     if doing == "uninstall":
         kernels.install(other)
     interruption = kernels.interruption(other, doing)
-    wanted = union(kernels.alone(each) for each in (stays, other))
-    for state in spread(interruption.states(CrashKind.POWER_LOSS), _STATES):
+    states = interruption.states(CrashKind.POWER_LOSS)
+    for state in states:
+        interruption.enter(state)
+        whole(kernels, always, f"after a {state.when}")
+    for state in spread(states, _STATES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(other))
         assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
-        assert differences(kernels.installed.index(), wanted) == [], f"after a {state.when}"
-        assert kernels.installed.packages == {stays.stem, other.stem}, f"after a {state.when}"
+        agrees(kernels, (stays, other), f"after a {state.when}")
+
+
+@rule("robust/power-loss")
+@pytest.mark.parametrize(
+    "kind", [CrashKind.MID_WRITE, CrashKind.POWER_LOSS], ids=lambda kind: kind.name
+)
+def test_a_package_that_op_compiler_left_is_whole_or_refused(
+    kernels: StaticKernelsUnderTest, kind: CrashKind
+) -> None:
+    """At whichever moment op_compiler ends: what it leaves installs all of its kernels, or is
+    refused and installs none. The next run makes a package in the same directory."""
+    needs(kernels.toolchain, Capability.FAULT_POINTS)
+    kernels.evidence.crash = kind.value
+    output, operators = kernels.directory("packages"), (operator("Abs"), operator("Neg"))
+    request = kernels.compilation(kernels.dump(*operators), output)
+    compiling = kernels.recorded(output, request)
+    needed = {each[1] for each in kernels.alone(kernels.package(*operators))}
+    left: set[bytes] = set()
+    for state in compiling.states(kind):
+        compiling.enter(state)
+        for package in [each for each in output.glob("*.run") if each.read_bytes() not in left]:
+            left.add(package.read_bytes())
+            opp = kernels.directory("opp")
+            installed = kernels.attempt(kernels.installation(package, opp)).succeeded
+            has = {each[1] for each in InstalledKernels(opp).index()}
+            assert has == (needed if installed else set()), kernels.evidence.found(
+                Delivery.ANOTHER, f"after a {state.when} {package.name} installs {len(has)} kernels"
+            )
+    assert kernels.attempt(request).succeeded, kernels.evidence.found(
+        Later.FAILS, "op_compiler fails in a directory where another run was cut short"
+    )
 
 
 @rule("security/private-modes")
@@ -117,7 +152,6 @@ def test_a_failing_disk_loses_no_installed_package(
     needs(kernels.toolchain, action)
     stays, other = _packages(kernels, 2)
     kernels.install(stays)
-    alone = {each: kernels.alone(each) for each in (stays, other)}
     interruption = kernels.interruption(other, "install")
     changes = [each for each in interruption.operations if each.act.changes]
     for operation in spread(changes, _STATES):
@@ -125,10 +159,7 @@ def test_a_failing_disk_loses_no_installed_package(
         where = f"{action.value} at {operation}"
         assert result.returncode is not None, f"{where}: the install does not end"
         installed = (stays, other) if result.returncode == 0 else (stays,)
-        wanted = union(alone[each] for each in installed)
-        assert differences(kernels.installed.index(), wanted) == [], (
-            f"{where}: the install {result.ending}"
-        )
+        agrees(kernels, installed, f"{where}: the install {result.ending}")
 
 
 @rule("security/no-symlink-follow")

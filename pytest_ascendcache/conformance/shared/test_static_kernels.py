@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.conformance.kit.bystanders import holder
 from pytest_ascendcache.conformance.kit.clients import NETWORK, OTHER, standing_client
-from pytest_ascendcache.conformance.kit.packages import differences, faults_of
+from pytest_ascendcache.conformance.kit.packages import are_installed
 from pytest_ascendcache.conformance.kit.vocabulary import needs, profiles, rule
 from pytest_ascendcache.conformance.shared.fixtures import Mounts, Views, play
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.faults import Act, Operation
 from pytest_ascendcache.nodes import NodeProfile
 from pytest_ascendcache.nodes import profiles as every_profile
@@ -53,22 +52,6 @@ def _uninstall(kernels: StaticKernelsUnderTest, name: str, view: Path) -> Static
     """Run an installed package's ``uninstall.sh`` on the node with this view."""
     script = InstalledKernels(view).ai_core / name / "uninstall.sh"
     return kernels.attempt(StaticRequest(Program.PACKAGE, (str(script),), kernels.work, view))
-
-
-def _installed(kernels: StaticKernelsUnderTest, opp: Path, packages: list[Path], when: str) -> None:
-    """Exactly these packages are installed, all whole, and exactly they are in the index."""
-    installed = InstalledKernels(opp)
-    lost = sorted({each.stem for each in packages} - installed.packages)
-    assert not lost, f"{when} the package {lost[0]} is lost"
-    more = sorted(installed.packages - {each.stem for each in packages})
-    assert not more, f"{when} the package {more[0]} is back"
-    try:
-        wrong = differences(installed.index(), union(kernels.alone(each) for each in packages))
-    except TornIndex as error:
-        wrong = [f"the index is torn: {error}"]
-    assert not wrong, f"{when} {wrong[0]}"
-    broken = faults_of(opp, {})
-    assert not broken, f"{when} {broken[0]}"
 
 
 def _names_made(kernels: StaticKernelsUnderTest, *packages: Path) -> list[Path]:
@@ -126,14 +109,14 @@ def test_a_node_that_looked_too_early_installs(
         _installs(kernels, package, first)
         result = kernels.attempt(kernels.installation(other, late))
         _works(result, "an install on a node that looked too early")
-        _installed(kernels, backing, [*before, package, other], "after an install on each node")
+        are_installed(kernels, [*before, package, other], "after an install on each node", backing)
         _works(_uninstall(kernels, other.stem, late), "an uninstall on the second node")
-        _installed(kernels, backing, [*before, package], "after an uninstall on the second node")
+        are_installed(kernels, [*before, package], "after an uninstall on the second node", backing)
         _works(
             kernels.attempt(kernels.installer(package, "uninstall", opp=late)),
             "an uninstall on a node that looked too early",
         )
-        _installed(kernels, backing, before, "after an uninstall on each node")
+        are_installed(kernels, before, "after an uninstall on each node", backing)
 
     play(kernels.evidence, ascend_mounts, story)
 
@@ -167,9 +150,9 @@ def test_a_node_that_looked_too_early_keeps_the_order(
                 _installs(kernels, each, first)
             result = kernels.attempt(kernels.installation(last, late))
             _works(result, "an install on a node that looked too early")
-            _installed(kernels, views.backing, [*order, last], "after an install on each node")
+            are_installed(kernels, [*order, last], "after an install on each node", views.backing)
             _works(_uninstall(kernels, last.stem, late), "an uninstall on the second node")
-            _installed(kernels, views.backing, order, "after an uninstall on the second node")
+            are_installed(kernels, order, "after an uninstall on the second node", views.backing)
 
     play(kernels.evidence, ascend_mounts, story)
 
@@ -186,11 +169,11 @@ def test_nodes_install_in_turns_without_each_others_locks(
         for number, package in enumerate(packages):
             result = kernels.attempt(kernels.installation(package, views.on(number)))
             _works(result, f"install {number + 1}, each on another node,")
-            _installed(kernels, backing, packages[: number + 1], f"after install {number + 1}")
+            are_installed(kernels, packages[: number + 1], f"after install {number + 1}", backing)
         for number, package in enumerate(packages):
             result = _uninstall(kernels, package.stem, views.on(number + 1))
             _works(result, f"uninstall {number + 1}, on the node that did not install,")
-            _installed(kernels, backing, packages[number + 1 :], f"after uninstall {number + 1}")
+            are_installed(kernels, packages[number + 1 :], f"after uninstall {number + 1}", backing)
 
     play(kernels.evidence, ascend_mounts, story)
 
@@ -268,7 +251,7 @@ def test_two_nodes_change_what_is_installed_at_once(
                 held.release()
                 _works(held.result(), f"{where}; the first")
             _works(done, f"{where}; the second")
-            _installed(kernels, views.backing / "opp", after, f"{where};")
+            are_installed(kernels, after, f"{where};", views.backing / "opp")
 
     play(kernels.evidence, ascend_mounts, story)
 
@@ -297,9 +280,9 @@ def test_a_node_takes_what_another_gives_up(
                 has_ended = ended.returncode is not None and ended.returncode >= 0
                 assert has_ended, f"{where}; the first {ended.ending}"
                 assert installed == 0, f"{where}; the second ended with exit status {installed}"
-                _installed(kernels, views.backing / "opp", [package], f"{where};")
+                are_installed(kernels, [package], f"{where};", views.backing / "opp")
                 assert process.end() == 0, f"{where}; the second cannot uninstall"
-            _installed(kernels, views.backing / "opp", [], f"{where}, and uninstalls;")
+            are_installed(kernels, [], f"{where}, and uninstalls;", views.backing / "opp")
 
     play(kernels.evidence, ascend_mounts, story)
 

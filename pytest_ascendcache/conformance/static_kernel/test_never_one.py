@@ -13,7 +13,9 @@ import pytest
 
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
+    agrees,
     differences,
     leaky,
     misnamed,
@@ -21,7 +23,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     told_apart,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.static_kernel import union
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -40,6 +42,44 @@ def test_generated_operators_have_binaries_of_their_own(kernels: StaticKernelsUn
     its tensors' types, formats and extents, and no other operator has it."""
     families = tuple(each for each in FAMILIES if each.type in TYPES)
     operators = told_apart(generate(seed=seeded(1), families=families))
+    kernels.install(kernels.package(*operators))
+    index = kernels.installed.index()
+    assert misnamed(index, operators) == []
+    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
+
+
+_EXTENTS = (0, 1, 2, 3, 16, 255, 256, 65536, 2**31 - 1, 2**31)
+BOUNDARIES = [
+    *(operator("Abs", extent) for extent in _EXTENTS),
+    *(operator("Abs", *[1] * ranks, 16) for ranks in range(8)),
+    *(operator("Abs", 16, *[1] * ranks) for ranks in range(1, 8)),
+    operator_of("Abs", ()),
+    *(
+        operator_of("Abs", (2, 16, 4, 4), format=format, dtype=dtype)
+        for format in ("ND", "NCHW", "NHWC")
+        for dtype in ("float16", "float32", "int32")
+    ),
+    *(
+        operator_of("ConcatD", *[(2, 3)] * (count - 1), (2, last), outs=((2, total),), concat_dim=1)
+        for count in (2, 3, 12)
+        for last in (3, 4)
+        for total in [3 * (count - 1) + last]
+    ),
+]
+"""Extents at the ends of their range, extents of 1 on either side, no extents, formats, and long
+lists of tensors that differ in their last one."""
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_boundaries_of_keys_are_told_apart(kernels: StaticKernelsUnderTest) -> None:
+    """An operator that op_compiler refuses alone is left out."""
+    refused = [
+        each
+        for each in BOUNDARIES
+        if max(each.inputs[0].shape, default=1) > 65536 or 0 in each.inputs[0].shape
+        if not kernels.compile(each).packages
+    ]
+    operators = told_apart(each for each in BOUNDARIES if each not in refused)
     kernels.install(kernels.package(*operators))
     index = kernels.installed.index()
     assert misnamed(index, operators) == []
@@ -123,11 +163,10 @@ def test_of_three_packages_with_one_key_the_last_counts(
         for name, kind in zip(names, ("Exp", "Neg", "Relu"), strict=True)
     ]
     installed = [packages[number] for number in order]
-    alone = {package: kernels.alone(package) for package in packages}
     kernels.install(*installed)
     while installed:
-        wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
-        assert wrong == [], f"installed in this order: {[each.stem for each in installed]}"
+        names_in_order = [each.stem for each in installed]
+        agrees(kernels, installed, f"installed in this order: {names_in_order}")
         gone = installed.pop()
         _uninstall(kernels, gone.stem)
     assert kernels.installed.index() == {}
@@ -148,12 +187,11 @@ def test_many_packages_count_in_the_order_of_their_installs(
         name: kernels.package(*(each for pair, each in pairs.items() if name in pair), name=name)
         for name in MANY
     }
-    alone = {name: kernels.alone(package) for name, package in packages.items()}
     installed: list[str] = []
 
     def in_order(doing: str) -> None:
-        wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
-        assert wrong == [], f"{doing}: installed in this order are {installed}"
+        wanted = [packages[each] for each in installed]
+        agrees(kernels, wanted, f"{doing}: installed in this order are {installed}")
 
     for name in (*MANY, MANY[2]):
         if name in installed:
@@ -170,15 +208,31 @@ def test_many_packages_count_in_the_order_of_their_installs(
 def test_another_package_of_the_same_name_is_not_there_already(
     kernels: StaticKernelsUnderTest,
 ) -> None:
-    """It replaces the other or is refused, but must not be reported as installed and left out."""
-    first = kernels.package(operator("Abs"), name="pk")
-    other = kernels.package(operator("Neg"), name="pk")
-    kernels.install(first)
-    result = kernels.attempt(kernels.installation(other))
-    wanted = kernels.alone(other if result.succeeded else first)
-    assert differences(kernels.installed.index(), wanted) == [], (
-        f"the second install {result.ending}"
-    )
+    """It replaces the other or is refused, but must not be reported as installed and left out. Then
+    the older one comes back, over the newer one."""
+    older, newer = (kernels.package(leaky(slope), name="pk") for slope in (0.5, 0.25))
+    kernels.install(older)
+    there = older
+    for package in (newer, older, newer):
+        result = kernels.attempt(kernels.installation(package))
+        there = package if result.succeeded else there
+        agrees(kernels, [there], f"the install over the other one {result.ending}")
+
+
+@rule("static-kernel/install-idempotent")
+def test_an_install_over_damaged_files_does_not_leave_them(kernels: StaticKernelsUnderTest) -> None:
+    """A byte of a kernel is flipped, in each of its files. The next install heals it or fails."""
+    package = kernels.package(operator("Abs"), name="pk")
+    kernels.install(package)
+    entry = next(iter(kernels.installed.index().values()))
+    kernel = kernels.installed.kernel(entry)
+    for path in (kernel, kernel.with_suffix(".json")):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        result = kernels.attempt(kernels.installation(package))
+        if result.succeeded:
+            agrees(kernels, [package], f"after {path.suffix} was damaged the install succeeds")
 
 
 OTHER_CHIP = "Ascend310P3"
@@ -205,16 +259,16 @@ def test_each_chip_has_an_index_of_its_own(kernels: StaticKernelsUnderTest) -> N
 
 def _chips_keep_apart(kernels: StaticKernelsUnderTest, installed: Sequence[Path]) -> None:
     """Each chip's index has all kernels of one package and no others."""
-    indexes = {}
+    seen = []
     for chip in kernels.installed.chips:
         index = kernels.installed.index(chip)
         packages = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
-        assert len(packages) == 1, f"the index of {chip} has kernels of {sorted(packages)}"
-        indexes[packages.pop()] = index
-    assert sorted(indexes) == sorted(each.stem for each in installed)
-    for package in installed:
-        wrong = differences(indexes[package.stem], kernels.alone(package))
-        assert wrong == [], f"the index with the kernels of {package.stem}"
+        assert len(packages) == 1, kernels.evidence.found(
+            Delivery.ANOTHER, f"the index of {chip} has kernels of {sorted(packages)}"
+        )
+        seen += [each for each in installed if each.stem in packages]
+        agrees(kernels, seen[-1:], f"the index of {chip}", chip)
+    assert sorted(seen) == sorted(installed)
 
 
 def _constant(place: int) -> OperatorSpec:
@@ -270,7 +324,6 @@ def test_packages_install_from_a_directory_of_any_name(kernels: StaticKernelsUnd
     copy = kernels.directory("copies").joinpath(*PLACES.values(), package.name)
     copy.parent.mkdir(parents=True)
     shutil.copy2(package, copy)
-    alone = kernels.alone(package)
     result = kernels.attempt(kernels.installation(copy))
     assert result.succeeded, f"from [{copy.parent}] installing {result.ending}"
-    assert differences(kernels.installed.index(), alone) == []
+    agrees(kernels, [package], f"installed from [{copy.parent}]")

@@ -17,9 +17,11 @@ from pytest_ascendcache.conformance.kit.clients import (
     standing_client,
     trees,
 )
-from pytest_ascendcache.conformance.kit.packages import differences
+from pytest_ascendcache.conformance.kit.named_alike import package_names_like
+from pytest_ascendcache.conformance.kit.packages import are_installed
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.facts import Delivery, Place
 from pytest_ascendcache.contract.static_kernel import (
     DOCUMENT,
     LATER,
@@ -267,7 +269,9 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     for path, data in metadata.items():
         path.write_bytes(data)  # with the digest of the original object
     assert [each for entry in entries for each in installed.problems(entry)] != []
-    assert kernels.run(NETWORK, static=False).kernels == {OWN}, "a changed kernel was run"
+    assert kernels.run(NETWORK, static=False).kernels == {OWN}, kernels.evidence.found(
+        Delivery.UNVERIFIED, "a changed kernel was run"
+    )
 
 
 @rule("static-kernel/verified")
@@ -284,7 +288,9 @@ def test_a_package_kept_from_an_earlier_process_is_checked(
         head, _, rest = package.read_text().partition("\n")
         package.write_text(f"{head}\ntouch {ran}\n{rest}")
     kernels.run(NETWORK, op_compiler=marked.path, options=options)
-    assert not ran.exists(), "a package that was changed was run"
+    assert not ran.exists(), kernels.evidence.found(
+        Delivery.UNVERIFIED, "a package that was changed was run"
+    )
     assert len(marked.calls) == called + 1, "op_compiler was not called again"
 
 
@@ -339,7 +345,8 @@ def test_what_was_installed_goes_with_its_process(
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    assert state_of(kernels.opp) == {}, "packages or their files stay installed"
+    are_installed(kernels, (), "after the process")
+    assert state_of(kernels.opp) == {}, "files of packages stay"
 
 
 @rule("static-kernel/ends-when-told")
@@ -365,17 +372,19 @@ KILLS = {
 def test_the_next_start_cleans_up_after_a_killed_one(
     kernels: StaticKernelsUnderTest, kill: dict[str, Any]
 ) -> None:
-    """A package that was installed by hand stays."""
-    by_hand = kernels.package(*probe_network("Neg").operators)
-    kernels.install(by_hand)
+    """Packages that were installed by hand stay, also those whose names are like its own."""
     stand_in = kernels.stand_in(*NETWORK.operators, **kill)
+    neg = probe_network("Neg").operators
+    by_hand = [
+        kernels.package(*neg, name=name) for name in package_names_like(stand_in.package.stem)[:4]
+    ]
+    kernels.install(*by_hand)
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert run.returncode == -9
-    left = kernels.installed.packages - {by_hand.stem}
+    left = kernels.installed.packages - {each.stem for each in by_hand}
     assert left == {stand_in.package.stem}, "a killed process cannot clean up"
     kernels.run(OTHER, op_compiler=kernels.stand_in(*OTHER.operators).path)
-    assert kernels.installed.packages == {by_hand.stem}
-    assert differences(kernels.installed.index(), kernels.alone(by_hand)) == []
+    are_installed(kernels, by_hand, "after the next start")
 
 
 @rule("static-kernel/uninstalled-at-exit")
@@ -386,7 +395,9 @@ def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> 
         kernels.run(probe_network("Neg"), op_compiler=second.path)
         installed = InstalledKernels(kernels.opp).packages
         run = goes_on()
-    assert installed == {package}, "the package of a living process is gone"
+    assert installed == {package}, kernels.evidence.found(
+        Place.TOUCHED, "the package of a living process is gone"
+    )
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
     assert packages(kernels.opp) == []
     assert state_of(kernels.opp) == {}

@@ -6,6 +6,7 @@ Cards are processes with torchrun's environment. Each node has its own operator 
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -32,7 +33,7 @@ from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.facts import Delivery, Ending, Numbers
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     first_cards,
@@ -75,6 +76,8 @@ def marked(kernels: StaticKernelsUnderTest) -> StandIn:
 
 
 REFUSED = ["", "abc", "0", "-1", "2.0", "3", None]
+DIVIDES_NOT = {3: "2", 4: "3", 5: "10", 6: "4"}
+"""By the number of cards."""
 
 
 @rule("static-kernel/local-world-size")
@@ -84,6 +87,18 @@ def test_a_local_world_size_that_does_not_fit_is_refused(
 ) -> None:
     assert local_world_size(value, 2) is None
     for run in _run_cards(kernels, [NETWORK] * 2, [value] * 2, marked):
+        refused(run, LOCAL_WORLD_SIZE)
+    _nothing_was_done(kernels, marked)
+
+
+@rule("static-kernel/local-world-size")
+@pytest.mark.parametrize("world", DIVIDES_NOT)
+def test_a_local_world_size_that_does_not_divide_is_refused(
+    kernels: StaticKernelsUnderTest, marked: StandIn, world: int
+) -> None:
+    value = DIVIDES_NOT[world]
+    assert local_world_size(value, world) is None
+    for run in _run_cards(kernels, [NETWORK] * world, [value] * world, marked):
         refused(run, LOCAL_WORLD_SIZE)
     _nothing_was_done(kernels, marked)
 
@@ -145,7 +160,7 @@ def test_each_first_card_compiles_once_for_its_node(
 ) -> None:
     assert local_world_size(str(local), 4) == local
     runs = _run_cards(kernels, [NETWORK] * 4, [str(local)] * 4, marked)
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(kernels, runs)
     assert sorted(marked.calls) == sorted(first_cards(4, local)), "these cards called op_compiler"
     assert len(packages(kernels.build)) == 4 // local
     assert {pid for _, _, pid in trees(kernels.build)} != set()
@@ -160,32 +175,43 @@ def _installed(kernels: StaticKernelsUnderTest) -> list[str]:
     return [name for name, each in installed if each.packages or each.chips]
 
 
-def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
+def _all_ran_installed_kernels(kernels: StaticKernelsUnderTest, runs: list[ClientRun]) -> None:
     for rank, run in enumerate(runs):
         assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-400:]}"
-        assert run.kernels == {IMPOSTOR}, f"rank {rank} does not run the installed kernels"
+        assert run.kernels == {IMPOSTOR}, kernels.evidence.found(
+            Delivery.NOTHING, f"rank {rank} does not run the installed kernels"
+        )
 
 
 @rule("static-kernel/first-card")
-def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnderTest) -> None:
-    """Two nodes of three cards: an operator that all have, and others whose files share a name."""
+@pytest.mark.parametrize("number", range(3))
+def test_the_first_card_compiles_what_all_cards_need(
+    kernels: StaticKernelsUnderTest, number: int
+) -> None:
+    """A drawn number of nodes and of cards in each: an operator that all cards have, and others
+    that one or several have, whose files share a name."""
+    draw = random.Random(f"{seeded(6)}{number}")
+    local = (3, 4, 5)[number]
+    world = local * draw.randint(1, 8 // local)
+    slopes = draw.choices([0.5 / 2**power for power in range(world)], k=world)
     networks = [
         probe_network(
             "Square", Probe("LeakyRelu", attributes=(("negative_slope", "float", slope),))
         )
-        for slope in (0.5, 0.25, 0.125, 0.75, 0.375, 0.1875)
+        for slope in slopes
     ]
     operators = {each.named("") for network in networks for each in network.operators}
     marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
-    runs = _run_cards(kernels, networks, ["3"] * 6, marked)
-    _all_ran_installed_kernels(runs)
-    for first in first_cards(6, 3):
-        node = {each.named("") for of in networks[first : first + 3] for each in of.operators}
+    runs = _run_cards(kernels, networks, [str(local)] * world, marked)
+    _all_ran_installed_kernels(kernels, runs)
+    for first in first_cards(world, local):
+        node = {each.named("") for of in networks[first : first + local] for each in of.operators}
         needed = sorted(_described(OperatorInfo.of(each)) for each in node)
         compiled = sorted(_described(read_opinfo(path)) for path in marked.given(first))
-        assert compiled == needed, (
-            f"card {first} has op_compiler compile others than its node needs"
-        )
+        where = f"of {world} cards, {local} in a node, card {first} has op_compiler compile"
+        missing = sorted(set(needed) - set(compiled))
+        assert missing == [], kernels.evidence.found(Delivery.NOTHING, f"{where} no {missing}")
+        assert compiled == needed, f"{where} others than its node needs"
 
 
 def _described(info: OperatorInfo) -> str:
@@ -207,7 +233,9 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
     }
     compiled = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
     missing = [str(each) for key, each in needed.items() if key not in compiled]
-    assert missing == [], "the first card did not give these to op_compiler"
+    assert missing == [], kernels.evidence.found(
+        Delivery.NOTHING, f"the first card did not give {missing} to op_compiler"
+    )
 
 
 NEW = ("012", "0", "12", "")
@@ -228,7 +256,7 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
         for card in range(3)
     ]
     marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
-    _all_ran_installed_kernels(_run_cards(kernels, lists, ["3"] * 3, marked))
+    _all_ran_installed_kernels(kernels, _run_cards(kernels, lists, ["3"] * 3, marked))
 
 
 @rule("static-kernel/first-card")
@@ -251,7 +279,7 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
                 gate.release()
                 ends_or_sleeps(first, SETTLED, UNSETTLED)
             runs = _ended(kernels, requests, processes)
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(kernels, runs)
 
 
 @contextmanager
@@ -289,7 +317,9 @@ def test_a_first_card_that_fails_ends_the_others(
         with kernels.started(*(each.request for each in requests)) as processes:
             runs = _ended(kernels, requests, processes)
     for rank, run in enumerate(runs):
-        assert run.returncode is not None, f"rank {rank} waits for rank {victim}"
+        assert run.returncode is not None, kernels.evidence.found(
+            Ending.NO_END, f"rank {rank} waits for rank {victim}"
+        )
         assert run.returncode != 0, kernels.evidence.found(
             Numbers.WITHOUT_A_RANK, f"rank {rank} ended well without rank {victim}"
         )
@@ -312,7 +342,9 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
         ]
         with kernels.started(*(each.request for each in requests)) as processes:
             run = kernels.observed(requests[0], processes[0].wait(HANGS))
-    assert run.returncode is not None, "rank 0 waits for ever"
+    assert run.returncode is not None, kernels.evidence.found(
+        Ending.NO_END, "rank 0 waits for ever"
+    )
     assert run.returncode > 0, f"rank 0 {run.result.ending}"
     assert 1 in named(run), f"rank 1 is not named: {run.output.strip()[-300:]}"
 

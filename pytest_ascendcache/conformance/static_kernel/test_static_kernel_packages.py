@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.bystanders import (
     ANSWERS,
     a_program_named,
@@ -16,18 +18,19 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     on_a_terminal,
     with_small_files,
 )
+from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
-    differences,
-    faults_of,
+    are_installed,
     leaky,
     operator,
     reader,
+    whole,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Place
+from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
 from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState
 from pytest_ascendcache.observation import (
@@ -46,7 +49,6 @@ AT_ONCE = 16
 INSTALLS = 48
 MOST_CRASHES = 8
 MOST_MEETINGS = 4
-ORDERS = [(0, 1, 2), (2, 1, 0)]
 
 
 @pytest.fixture
@@ -142,7 +144,9 @@ def test_packages_of_the_same_second_do_not_replace_each_other(
     results = kernels.attempts([kernels.compilation(folder, output)] * started)
     assert [each.returncode for each in results] == [0] * started
     packages = sorted(output.glob("*.run"))
-    assert len(packages) == started, f"{started} runs left {[each.name for each in packages]}"
+    assert len(packages) == started, kernels.evidence.found(
+        Delivery.ANOTHER, f"{started} runs left {[each.name for each in packages]}"
+    )
     for package in packages:
         assert PACKAGE_NAME.fullmatch(package.name), f"{package.name} is not named as documented"
     kernels.install(*packages)
@@ -207,7 +211,6 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
     Like a client, a process whose install is refused does not uninstall.
     """
     (package,) = _packages(kernels, "shared")
-    always = kernels.alone(package)
     with holder(kernels, package) as first, holder(kernels, package) as second:
         assert (installed := first.begin()) == 0, f"the first install ended with {installed}"
         joined = second.begin() == 0
@@ -216,35 +219,48 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
         else:
             assert first.end() == 0, "the first process cannot uninstall"
         if joined:
-            missing = differences(kernels.installed.index(), always)
-            assert missing == [], "what a living process installed is gone"
+            are_installed(kernels, [package], "while a process that installed it lives")
             assert second.end() == 0, "the last process cannot uninstall"
     if joined or not killed:
-        assert kernels.installed.packages == frozenset(), "the package outlives both"
+        are_installed(kernels, (), "after both processes")
 
 
 @rule("static-kernel/install-idempotent")
-@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("order", range(2))
 def test_uninstalling_in_any_order_leaves_the_others(
-    kernels: StaticKernelsUnderTest, order: tuple[int, ...]
+    kernels: StaticKernelsUnderTest, order: int
 ) -> None:
-    """The names begin alike, and two packages have a kernel for the same operator."""
-    packages = _packages(kernels, "pk", "pk2", "pk22")
-    alone = [kernels.alone(package) for package in packages]
-    kernels.install(*packages)
-    assert differences(kernels.installed.index(), union(alone)) == []
-    left = list(range(3))
-    for number in order:
-        left.remove(number)
-        result = kernels.attempt(kernels.removal(packages[number].stem))
-        assert result.succeeded, f"uninstalling {result.ending}: {result.output.strip()[-300:]}"
-        assert kernels.installed.packages == {packages[each].stem for each in left}
-        wanted = union(alone[each] for each in left)
-        changed = differences(kernels.installed.index(), wanted)
-        assert changed == [], "uninstalling one package changes another"
-        assert faults_of(kernels.opp, {}) == []
+    """The names are easily taken for one another, and two packages have a kernel for the same
+    operator. Each is installed again before it goes, and others stay byte for byte."""
+    draw = random.Random(f"{seeded(5)}{order}")
+    names = draw.sample(package_names_like("pk_1"), len(KINDS) - 1)
+    left = _packages(kernels, "pk_1", *names)
+    draw.shuffle(left)
+    kernels.install(*left)
+    are_installed(kernels, left, "all are installed")
+    for package in draw.sample(left, len(left)):
+        doing = {
+            "installed again": kernels.installation(package),
+            "uninstalled": kernels.removal(package.stem),
+        }
+        others = _others(kernels, package)
+        for what, request in doing.items():
+            result, where = kernels.attempt(request), f"{package.stem} is {what}"
+            assert result.succeeded, f"{where}: it {result.ending}: {result.output.strip()[-300:]}"
+            assert _others(kernels, package) == others, kernels.evidence.found(
+                Place.TOUCHED, f"{where}, which changes files of others"
+            )
+        left.remove(package)
+        are_installed(kernels, left, f"{package.stem} is uninstalled")
     files = [path for path, (kind, *_) in state_of(kernels.opp).items() if kind != "directory"]
     assert files == [], "the last uninstall leaves files"
+
+
+def _others(kernels: StaticKernelsUnderTest, package: Path) -> dict[str, object]:
+    """What lies in the directories of all other packages."""
+    root = kernels.installed.ai_core
+    names = kernels.installed.packages - {package.stem}
+    return {each: state_of(root / each) for each in names}
 
 
 @rule("static-kernel/install-idempotent")
@@ -287,7 +303,7 @@ def test_every_moment_can_be_read(kernels: StaticKernelsUnderTest, doing: str) -
     interruption, always = _interrupted(kernels, doing)
     for state in _cut_short(interruption):
         interruption.enter(state)
-        assert faults_of(kernels.opp, always) == [], f"while it is {doing}ed, {state.when}"
+        whole(kernels, always, f"while it is {doing}ed, {state.when}")
 
 
 @rule("static-kernel/install-idempotent")
@@ -298,15 +314,12 @@ def test_a_crash_is_repaired_by_the_next_install(
 ) -> None:
     interruption, _ = _interrupted(kernels, doing)
     packages = _packages(kernels, "pk", "pk2")
-    wanted = union(kernels.alone(package) for package in packages)
     for state in spread(_cut_short(interruption), MOST_CRASHES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(packages[-1]))
         assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
-        assert kernels.installed.packages == {package.stem for package in packages}
-        wrong = differences(kernels.installed.index(), wanted)
-        assert wrong == [], f"after a crash {state.when}"
-        assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
+        where = f"after a crash {state.when}"
+        are_installed(kernels, packages, where)
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
         assert hidden == [], f"after a crash {state.when} hidden files stay"
 
@@ -321,8 +334,9 @@ def test_an_installer_meets_another_at_every_moment(
     Afterwards the effects of both are there, and so is what was installed before."""
     needs(kernels.toolchain, Action.HOLD)
     stays, first, second = _packages(kernels, "pk", "pk2", "pk22")
-    installed = (stays, second) if doing == "uninstall" else (stays, first, second)
-    wanted = union(map(kernels.alone, installed))
+    installed = [stays, first, second]
+    if doing == "uninstall":
+        installed.remove(first)
     kernels.install(stays)
     coming = kernels.interruption(second, "install")
     coming.reset()
@@ -340,9 +354,7 @@ def test_an_installer_meets_another_at_every_moment(
         where = f"the {doing} of one package stands before {operation} while another is installed"
         for who, result in results.items():
             assert result.succeeded, f"{where}: {who} {result.ending}"
-        assert kernels.installed.packages == {package.stem for package in installed}, where
-        assert differences(kernels.installed.index(), wanted) == [], where
-        assert faults_of(kernels.opp, wanted) == [], where
+        are_installed(kernels, installed, where)
 
 
 @pytest.fixture
@@ -394,10 +406,14 @@ def test_an_operator_that_cannot_be_compiled_is_named(
 ) -> None:
     others = [operator("Abs"), operator("Neg")][:beside]
     compiled = kernels.compile(*others, BAD)
-    assert compiled.result.returncode, "op_compiler reports success"
+    assert compiled.result.returncode, kernels.evidence.found(
+        Delivery.NOTHING, f"op_compiler reports success without a kernel of {BAD.type}"
+    )
     assert compiled.result.returncode > 0, f"op_compiler {compiled.result.ending}"
     assert BAD.type in compiled.output, f"it is not named: {compiled.output.strip()[-300:]}"
-    assert compiled.packages == (), "there is a package all the same"
+    assert compiled.packages == (), kernels.evidence.found(
+        Delivery.NOTHING, "there is a package that claims to be whole"
+    )
 
 
 @rule("static-kernel/failed-operator")
@@ -424,7 +440,9 @@ def test_no_success_without_a_package(kernels: StaticKernelsUnderTest) -> None:
     assert result.returncode is not None
     made = [path.name for path in output.glob("*.run")]
     assert made == [], "there is a package, although it cannot be whole"
-    assert not result.succeeded, "op_compiler reports success without a package"
+    assert not result.succeeded, kernels.evidence.found(
+        Delivery.NOTHING, "op_compiler reports success without a package"
+    )
 
 
 @rule("static-kernel/failed-operator")
@@ -437,7 +455,9 @@ def test_what_failed_is_tried_again(kernels: StaticKernelsUnderTest) -> None:
     compiled = kernels.compile(folder=folder)
     assert compiled.result.succeeded, f"op_compiler {compiled.result.ending}"
     kernels.install(*compiled.packages)
-    assert {kind for kind, _ in kernels.installed.index()} == {"Abs", "Neg"}
+    assert {kind for kind, _ in kernels.installed.index()} == {"Abs", "Neg"}, (
+        kernels.evidence.found(Later.FAILS, "what failed once is never compiled again")
+    )
 
 
 def _flip(data: bytes) -> bytes:
@@ -464,8 +484,12 @@ def test_a_damaged_package_is_refused(kernels: StaticKernelsUnderTest, damage: D
     damaged.write_bytes(damage(other.read_bytes()))
     damaged.chmod(0o755)
     result = kernels.attempt(kernels.installation(damaged))
-    assert not result.succeeded, "the install of a damaged package reports success"
-    assert state_of(kernels.opp) == before, "something was touched"
+    assert not result.succeeded, kernels.evidence.found(
+        Delivery.UNVERIFIED, "the install of a damaged package reports success"
+    )
+    assert state_of(kernels.opp) == before, kernels.evidence.found(
+        Place.TOUCHED, "a refused install changed what was installed"
+    )
     whole = kernels.attempt(kernels.installation(other))
     if not whole.succeeded:
         raise NotDecidable(f"the package is refused undamaged too: it {whole.ending}")

@@ -29,7 +29,9 @@ def test_another_run_in_the_same_directory(script: ScriptUnderTest) -> None:
     run = script.attempt(1, work=work)
     assert run.ended.succeeded, f"the second run {run.ended.ending}"
     missing = _dumped_since(known, run) - run.compiler.keys()
-    assert missing == set(), f"in the second run {len(missing)} operators have no kernel installed"
+    assert missing == set(), script.evidence.found(
+        Delivery.NOTHING, f"in the second run {len(missing)} operators have no kernel installed"
+    )
     index, asked = run.compiler.index(), keys_asked(run)
     old = [each for each in run.compiler.installed if each not in run.compiler.made]
     stale = {key for key in asked if index.get(key) in old}
@@ -54,7 +56,9 @@ def test_other_cards_in_the_same_directory(script: ScriptUnderTest) -> None:
     run = script.attempt([Card("1")] * cards, work=work)
     assert run.ended.succeeded, f"the cards {run.ended.ending}"
     missing = _dumped_since(known, run) - run.compiler.keys(ever=True)
-    assert missing == set(), f"{len(missing)} operators of other cards have no kernel installed"
+    assert missing == set(), script.evidence.found(
+        Delivery.NOTHING, f"{len(missing)} operators of other cards have no kernel installed"
+    )
 
 
 @rule("static-kernel/failed-operator")

@@ -6,6 +6,7 @@ afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from pytest_ascendcache.conformance.torchair_script.fixtures import (
     reads_after,
     served,
 )
+from pytest_ascendcache.contract.facts import Delivery, Ending
 from pytest_ascendcache.contract.static_kernel import LOCAL_WORLD_SIZE, PACKAGE_NAME
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.script import ScriptUnderTest
@@ -88,9 +90,14 @@ def test_every_package_that_was_installed_is_reselected(script: ScriptUnderTest)
 @rule("static-kernel/uninstalled-at-exit")
 def test_nothing_stays_installed(script: ScriptUnderTest) -> None:
     run = served(script.run())
-    assert sorted(run.left) == [], "packages outlive the script that installed them"
+    _leaves_nothing(script, run.left, "packages outlive the script that installed them")
     failed = [each for each in run.compiler.events if each.what == "removed" and each.how != "0"]
     assert failed == [], "an uninstall fails"
+
+
+def _leaves_nothing(script: ScriptUnderTest, left: Iterable[str], message: str) -> None:
+    """Later processes run the kernels of packages that outlive their own."""
+    assert sorted(left) == [], script.evidence.found(Delivery.STALE, f"{message}: {sorted(left)}")
 
 
 # --- compiles and installs that fail --------------------------------------------------------
@@ -127,7 +134,7 @@ def test_a_failure_leaves_nothing_installed(script: ScriptUnderTest, wrong: Prov
     served(script.run())
     run = script.attempt(1, wrong)
     assert run.compiler.callers, "op_compiler was not called"
-    assert sorted(run.left) == [], "a package stays that nobody uses"
+    _leaves_nothing(script, run.left, "a package stays that nobody uses")
 
 
 @rule("static-kernel/failed-operator")
@@ -175,7 +182,7 @@ def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> No
     well = served(script.run())
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     (code,) = run.ended.returncodes
-    assert code is not None, f"after SIG{name} it hangs"
+    assert code is not None, script.evidence.found(Ending.NO_END, f"after SIG{name} it hangs")
     calls = len(run.compiler.callers), len(well.compiler.callers)
     went_on = f"; op_compiler was called {calls[0]} times, undisturbed {calls[1]}"
     assert code != 0, f"after SIG{name} it goes on to its end, with exit status 0{went_on}"
@@ -190,7 +197,9 @@ def test_a_signal_ends_it_while_op_compiler_hangs(script: ScriptUnderTest, name:
     patience = LEAST_TO_END + 5 * well.ended.seconds
     run = script.attempt(1, Provocation(compile=hangs), may_hang=True, patience=patience)
     assert run.compiler.callers, "op_compiler was not called"
-    assert None not in run.ended.returncodes, f"SIG{name} does not end it while op_compiler hangs"
+    assert None not in run.ended.returncodes, script.evidence.found(
+        Ending.NO_END, f"SIG{name} does not end it while op_compiler hangs"
+    )
 
 
 @rule("static-kernel/uninstalled-at-exit")
@@ -200,7 +209,7 @@ def test_a_signal_leaves_nothing_installed(script: ScriptUnderTest, moment: str,
     served(script.run())
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     if None not in run.ended.returncodes:  # other checks judge a hang
-        assert sorted(run.left) == [], f"after SIG{name} a package stays"
+        _leaves_nothing(script, run.left, f"after SIG{name} a package stays")
 
 
 @rule("static-kernel/uninstalled-at-exit")
@@ -213,7 +222,7 @@ def test_one_uninstall_that_fails_keeps_no_other_from_going(script: ScriptUnderT
     failed = [each for each in run.compiler.events if each.what == "remove"][:1]
     assert failed, "nothing was uninstalled"
     stays = sorted(run.left - {each.package.removesuffix(".run") for each in failed})
-    assert stays == [], "after one uninstall that failed the others are not tried"
+    _leaves_nothing(script, stays, "after one uninstall that failed the others are not tried")
 
 
 @rule("static-kernel/uninstalled-at-exit")
@@ -224,7 +233,8 @@ def test_the_next_start_cleans_up_after_a_killed_one(script: ScriptUnderTest) ->
     assert run.ended.returncodes == (-9,), "it was not killed"
     assert run.left, "there was nothing installed when it was killed"
     again = script.attempt(1, work=work)
-    assert sorted(run.left & again.left) == [], "what a killed run left stays after the next one"
+    left = run.left & again.left
+    _leaves_nothing(script, left, "what a killed run left stays after the next one")
 
 
 # --- several cards --------------------------------------------------------------------------
@@ -242,7 +252,9 @@ def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
     assert callers[0] == "0" or not callers[0].isdigit(), f"card {callers[0]} calls op_compiler"
     wanted = set().union(*(keys_of(folder) for folder in folders(run.work)))
     missing = sorted(key for _, key in wanted - run.compiler.keys())
-    assert missing == [], "operators of some card have no kernel installed"
+    assert missing == [], script.evidence.found(
+        Delivery.NOTHING, f"operators of some card have no kernel installed: {missing}"
+    )
 
 
 @rule("static-kernel/first-card")
@@ -264,7 +276,9 @@ def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) ->
     ]
     if 0 in unread:
         raise NotDecidable("the first card was not seen to read the index after an install")
-    assert unread == [], "cards go on without the kernels that were installed for them"
+    assert unread == [], script.evidence.found(
+        Delivery.NOTHING, f"cards {unread} go on without the kernels installed for them"
+    )
 
 
 @rule("static-kernel/first-card")
@@ -276,7 +290,9 @@ def test_a_first_card_without_op_compiler_ends_all(script: ScriptUnderTest) -> N
         [Card(str(cards), has_compiler=rank > 0) for rank in range(cards)], may_hang=True
     )
     waiting = [rank for rank, code in enumerate(run.ended.returncodes) if code is None]
-    assert waiting == [], f"cards {waiting} wait for a first card that cannot compile"
+    assert waiting == [], script.evidence.found(
+        Ending.NO_END, f"cards {waiting} wait for a first card that cannot compile"
+    )
     assert sorted(run.left) == []
 
 

@@ -467,3 +467,69 @@ def connections_count_as_ranks(self, right, gang):
     if isinstance(meeting, Host):
         meeting.__class__ = _Counting
     return meeting
+
+
+class _Replacing(Host):
+    """A meeting in which the last process of a number counts."""
+
+    def _arrive(self, descriptor, message):
+        for each in [one for one, rank in self._ranks.items() if rank == message.get("rank")]:
+            del self._ranks[each]
+        super()._arrive(descriptor, message)
+
+
+class _OfAnySize(Host):
+    """A meeting that does not compare sizes."""
+
+    def _arrive(self, descriptor, message):
+        super()._arrive(descriptor, {**message, "size": self._gang.size})
+
+
+class _Hopeful(Guest):
+    """A rank that takes the end of rank 0 for a go."""
+
+    def _heard(self, line, deadline):
+        try:
+            return super()._heard(line, deadline)
+        except AtcError as error:
+            if "rank[0] ended" in str(error):
+                return True
+            raise
+
+
+def _meets_as(base, other):
+    def opened(self, right, gang):
+        meeting = right(gang)
+        if type(meeting) is base:
+            meeting.__class__ = other
+        return meeting
+
+    return [Override(RendezvousPolicy.open, opened)]
+
+
+@defect(DELETION, found_later=True)
+def second_of_a_number_takes_its_place():
+    """A second process of a rank takes the place of the first, and both go on."""
+    return _meets_as(Host, _Replacing)
+
+
+@defect(DELETION, found_later=True)
+def ranks_of_any_size_meet():
+    """A rank of a gang of another size stands for the one that is missing."""
+    return _meets_as(Host, _OfAnySize)
+
+
+@defect(KILLED, found_later=True)
+def end_of_rank_0_is_a_go():
+    """A rank whose connection to rank 0 ends runs the network."""
+    return _meets_as(Guest, _Hopeful)
+
+
+@defect(ISOLATED, overrides=ReusePolicy.find, found_later=True)
+def kernels_of_directories_that_begin_alike(self, right, fs, entry, *more):
+    """A rank without a kernel uses one of a directory whose name begins like that of its own."""
+    own = entry.directory.parent
+    others = sorted(own.parent.glob(f"{own.name}*/{entry.directory.name}"))
+    places = [entry, *(replace(entry, directory=each) for each in others)]
+    found = (right(fs, each, *more) for each in places)
+    return next((each for each in found if each is not None), None)

@@ -184,6 +184,13 @@ def every_node_compiles_for_the_first(self, right, cards, node, own):
     return right(cards, replace(node, ranks=range(len(node.ranks))), own)
 
 
+@defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
+def cards_in_the_middle_are_left_out(self, right, cards, node, own):
+    """Only the first and the last card of a node have their operators compiled."""
+    ends = dict.fromkeys((node.ranks[0], node.ranks[-1]))
+    return right(cards, replace(node, ranks=tuple(ends)), own)
+
+
 @defect(FIRST, overrides=DumpPolicy.gather)
 def only_own_operators(self, right, cards):
     """The first card compiles its own operators only."""

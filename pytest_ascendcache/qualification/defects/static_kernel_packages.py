@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -23,6 +24,7 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
     StaticKernelPolicy,
 )
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
+from pytest_ascendcache.reference.static_kernel.options import OpCompilerError
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -33,6 +35,22 @@ UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
 SHARED = "static-kernel/shared-package"
 POWER = "robust/power-loss"
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.key, found_later=True)
+def extents_of_1_in_front_do_not_count(self, right, info):
+    """Operators share a kernel if their shapes differ in leading extents of 1."""
+    return re.sub(r"\((1,)+(?=\d)", "(", right(info))
+
+
+@defect(UNION, overrides=RegistryPolicy.is_installed, found_later=True)
+def damaged_packages_are_installed_already(self, right, fs, ai_core, package, names):
+    """A package counts as installed if its files have the right sizes."""
+    place = ai_core / package.manifest.name
+    sizes = {place / path: len(data) for path, data in package.files.items()}
+    same = all(each.is_file() and each.stat().st_size == size for each, size in sizes.items())
+    manifest = self.manifest(fs, place) == package.manifest
+    return right(fs, ai_core, package, names) or (manifest and place.name in names and same)
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
@@ -296,6 +314,14 @@ def packages_are_not_synced(self, right, point, path, data, mode=None):
 @packages_are_not_synced.also(RegistryPolicy.is_installed)
 def _(self, right, fs, ai_core, package, names):
     return package.manifest.name in names
+
+
+@defect(POWER, overrides=PackagePolicy.clean, found_later=True)
+def op_compiler_refuses_leftovers(self, right, fs, directory):
+    """op_compiler fails in a directory where another run was cut short."""
+    if left := [each.name for each in fs.entries("package.list", directory) if "temp" in each.name]:
+        raise OpCompilerError(f"[{directory}] has {left}")
+    right(fs, directory)
 
 
 @defect(POWER, overrides=Fs.write_new, found_later=True)

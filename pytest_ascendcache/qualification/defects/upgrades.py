@@ -10,6 +10,7 @@ from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.version import own_version
 
 UPGRADE = "robust/upgrade-stamp"
 
@@ -61,6 +62,24 @@ def downgrade_keeps_the_cache(self, right, fs, kernel_cache, stamp):
     """An older toolchain uses the cache of a newer one as it is."""
     before = self.stamp(fs, kernel_cache / "version.info")
     return (before or "") >= stamp or right(fs, kernel_cache, stamp)
+
+
+@defect(UPGRADE, overrides=InstallationPolicy.toolkit_version, found_later=True)
+def toolkit_version_ignored(*_):
+    """Only the version of the operator package counts."""
+    return own_version()
+
+
+@defect(UPGRADE, overrides=InstallationPolicy.operators_version, found_later=True)
+def operator_package_version_ignored(*_):
+    """Only the version of the toolkit counts."""
+    return "built-in"
+
+
+@defect(UPGRADE, overrides=InstallationPolicy.stamp, found_later=True)
+def versions_of_parts_in_any_order(self, right, environ):
+    """The version of a cache is the set of all versions."""
+    return "\n".join(sorted({each.partition("=")[2] for each in right(environ).splitlines()}))
 
 
 @defect(UPGRADE, overrides=PurgePolicy.upgrade, found_later=True)

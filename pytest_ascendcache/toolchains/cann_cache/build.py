@@ -142,7 +142,7 @@ class Builder:
             compiler.link(
                 [*objects["command"], library],
                 making / "bin" / "atc",
-                "-Wl,-rpath,$ORIGIN/../lib64",
+                "-Wl,-rpath,$ORIGIN/../lib64,--enable-new-dtags",
             )
             release = checkout.version.replace(" ", "-")
             for place in (making, making / "opp"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.launch import Launcher
+from pytest_ascendcache.toolchains import StagedChange
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
@@ -34,6 +38,17 @@ class CannCache(InstalledAtc):
     @property
     def releases(self) -> Mapping[str, Mapping[str, str]]:
         return {CANN: {"ge": self.toolkit.release}}
+
+    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
+        """CANN reads the toolkit's version beside the directory that its library was loaded from: a
+        copy of the library has one of its own."""
+        staged = super().stage(change, operator, directory)
+        home, library = directory / "own-toolkit", self.toolkit.root / "lib64"
+        shutil.copytree(library, home / library.name)
+        shutil.copy(self.toolkit.root / "version.info", home)
+        environment = {**staged.environment, "LD_LIBRARY_PATH": str(home / library.name)}
+        versions = {**staged.versions, "toolkit": home / "version.info"}
+        return replace(staged, environment=environment, versions=versions)
 
     @property
     def installed_socs(self) -> frozenset[str]:
