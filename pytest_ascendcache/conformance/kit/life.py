@@ -163,14 +163,6 @@ class Life:
                 fact = outcome_fact(REMOVED, [KEPT], detail=detail, **more)
                 findings.note(Question.SPARED, [fact])
 
-    def judge_upgrade(self, shelf: Shelf) -> None:
-        """Judge whether another version removed the entries of another chip."""
-        number, left = self.findings.number, shelf.names - {*shelf.gone()}
-        if left:
-            detail = f"{len(left)} entries of {shelf.soc} are left"
-            fact = outcome_fact(KEPT, [REMOVED], run=number, subject=UPGRADE, detail=detail)
-            self.findings.note(Question.UPGRADE, [fact])
-
     def _judge_operator(
         self, judge: Judge, run: Run, operator: OperatorSpec, upgraded: bool
     ) -> None:

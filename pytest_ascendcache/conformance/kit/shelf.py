@@ -239,9 +239,9 @@ def rest(path: Path, seconds: float, modified: float | None = None) -> None:
 
 
 def rest_entry(entry: Entry, seconds: float) -> None:
-    """Set the last access of both files of an entry to this many seconds ago, and their
+    """Set the last access of all files of an entry to this many seconds ago, and their
     modification to long before."""
-    for path in (entry.metadata_path, entry.object_path):
+    for path in entry.directory.glob(f"{entry.stem}*"):  # a toolchain may keep more than two
         rest(path, seconds, modified=time.time() - 1000 * HOUR)
 
 
