@@ -64,6 +64,10 @@ class Aging:
         names = frozenset(gone)
         return self.must_go <= names and not names & self.must_stay
 
+    def where_both(self, other: Aging) -> Aging:
+        """What two readings of the document agree on."""
+        return Aging(self.must_go & other.must_go, self.must_stay & other.must_stay)
+
 
 def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheLimits | None:
     """The limits that ``op_cache.ini`` sets, or ``None`` if it has no effect.
@@ -159,7 +163,7 @@ def expected_aging(
     """
     given = [*entries]
     one, other_one = (_aging(given, other, limits, each, edition) for each in MEGABYTES)
-    return Aging(one.must_go & other_one.must_go, one.must_stay & other_one.must_stay)
+    return one.where_both(other_one)
 
 
 def _aging(

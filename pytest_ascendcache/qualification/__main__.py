@@ -198,10 +198,9 @@ def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         parser.error(f"no innocent is called {unknown[0]!r}; {instead(unknown[0], [*known])}")
     chosen = [known[each] for each in options.names or (alone if options.full else companies)]
     suite = () if options.full else ("--ascend-suite=core",)
-    if options.quick:
-        suite = ("--ascend-suite=core", "--ascend-smoke")
+    smallest = ("--ascend-smoke",) if options.quick else ()
     with closing(SuiteRuns(options.jobs)) as runs:
-        return 1 if judge_innocents(runs, chosen, suite) else 0
+        return 1 if judge_innocents(runs, chosen, (*suite, *smallest)) else 0
 
 
 def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -208,6 +208,8 @@ class Life:
             self.findings.note(question, judge.other(fate, known, str(key), key.soc))
             if fate in (REMOVED, Fate.ABSENT):
                 del entries[key]
+            elif known is Known.VOID:
+                own.known = known  # it stays, and may never be served
 
     def _judge_files(self, judge: Judge, run: Run) -> None:
         """Judge the permissions in the cache, and what the run left in its working directory."""

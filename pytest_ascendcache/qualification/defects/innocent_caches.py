@@ -55,7 +55,7 @@ NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 @innocent(PLACE, twin="key-without-type", overrides=KeyPolicy.stem)
 def names_are_hashes(self, right, inputs):
     """An entry's name is a hash alone, without the operator's type."""
-    return right(inputs).rpartition("_")[2]
+    return f"kernel_{right(inputs).rpartition('_')[2]}"
 
 
 @innocent(
@@ -128,15 +128,13 @@ def _(self, right, path):
     return path.with_suffix("") if path.suffix == ".log" else right(path)
 
 
-@innocent(
-    SPARES, twin="serves-an-altered-kernel", company=HABITS, overrides=InstallationPolicy.tuning
-)
+@innocent(SPARES, twin="serves-an-altered-kernel", overrides=InstallationPolicy.tuning)
 def tuned_by_chance(self, right, *arguments):
     """Every run tunes kernels anew, by chance: they differ in bytes, and compute the same."""
     return right(*arguments) or _ByChance()
 
 
-class _ByChance(dict):
+class _ByChance(dict):  # type: ignore[type-arg]
     def get(self, key, default=None):
         return {"tile": 4 + int.from_bytes(os.urandom(1)) % 60}
 
