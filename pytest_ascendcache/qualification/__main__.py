@@ -33,7 +33,7 @@ from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.catalogue import Company, Defect, Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
 from pytest_ascendcache.qualification.independent import record_by_check
-from pytest_ascendcache.qualification.innocents import judge_innocents
+from pytest_ascendcache.qualification.innocents import QUICK, judge_innocents
 from pytest_ascendcache.qualification.judging import (
     Killed,
     arguments_of,
@@ -198,9 +198,9 @@ def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         parser.error(f"no innocent is called {unknown[0]!r}; {instead(unknown[0], [*known])}")
     chosen = [known[each] for each in options.names or (alone if options.full else companies)]
     suite = () if options.full else ("--ascend-suite=core",)
-    smallest = ("--ascend-smoke",) if options.quick else ()
+    smallest, more = (("--ascend-smoke",), QUICK) if options.quick else ((), ())
     with closing(SuiteRuns(options.jobs)) as runs:
-        return 1 if judge_innocents(runs, chosen, (*suite, *smallest)) else 0
+        return 1 if judge_innocents(runs, chosen, (*suite, *smallest), *more) else 0
 
 
 def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

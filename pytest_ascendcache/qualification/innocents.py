@@ -21,6 +21,18 @@ from pytest_ascendcache.qualification.runs import Named, SuiteRuns
 _ENOUGH = 0.9
 """The share of rules that must be decided, or an innocent would be acquitted by silence."""
 
+QUICK = (
+    "cache_mode/test_aging.py::test_a_bad_size_is_named_and_the_default_used[-environment]",
+    "cache_mode/test_aging.py::test_a_reused_entry_survives_the_next_aging[5]",
+    "cache_mode/test_aging.py::test_a_run_creates_the_file_where_the_document_says[enable]",
+    "cache_mode/test_combinations.py::test_outcome[cache_mode:enable+debug_level:0"
+    "+debug_config:dump_cce+debug_list:others+select_implmode:high_precision+type_list:others"
+    "+precision_file:precision-by-name+operator:Gelu+dtype:float32+before:stale]",
+    "cache_mode/test_debug.py::test_what_a_level_keeps[3]",
+    "robustness/test_robust.py::test_many_processes_compile_one_key[0-empty]",
+)
+"""Checks that are asked beside the smallest selection, because they notice changes of the suite
+(``ci/overzealous.toml``) that it does not."""
 _SHOWN, _WIDTH = 40, 400
 """Checks that are shown, and characters of each message."""
 
@@ -35,16 +47,19 @@ class Acquittal:
     decided: int
 
     @classmethod
-    def of(cls, report: Mapping[str, Any]) -> Acquittal:
-        """Read it from a report."""
+    def of(cls, *reports: Mapping[str, Any]) -> Acquittal:
+        """Read it from the reports of its runs."""
         accused = {
             each["check"].removeprefix(
                 SUITE_NODES
             ): f"{each['verdict']}: {' '.join(each['message'].split())[:_WIDTH]}"
+            for report in reports
             for each in report["checks"]
             if each["verdict"] in matrix.BROKEN
         }
-        verdicts = verdicts_of(report)
+        verdicts: dict[str, str] = {}
+        for report in reports:
+            verdicts = {**verdicts_of(report), **verdicts}
         lacking = [rule for rule, each in verdicts.items() if each == Verdict.UNDECIDED.value]
         decided = [rule for rule, each in verdicts.items() if each == Verdict.PASS.value]
         return cls(accused, tuple(lacking), len(decided))
@@ -58,15 +73,23 @@ class Acquittal:
         return f"{self.decided} rules decided, {len(self.undecided)} not"
 
 
-def judge_innocents(runs: SuiteRuns, companies: Sequence[Company], arguments: Sequence[str]) -> int:
-    """Judge companies, and each member alone where its company is not acquitted.
+def judge_innocents(
+    runs: SuiteRuns, companies: Sequence[Company], arguments: Sequence[str], *more: str
+) -> int:
+    """Judge companies, and each member alone where its company is not acquitted. ``more`` are
+    checks that are asked beside those that the arguments select.
 
     Returns the number of innocents that are not acquitted.
     """
-    asked = [Named((*_given(each.defect), *arguments, PACKAGE), harm=False) for each in companies]
+    nodes = [matrix.node_of(each) for each in more]
+    chosen = [[*arguments, PACKAGE], *([nodes] if nodes else [])]
+    asked = [
+        Named((*_given(each.defect), *names), harm=False) for each in companies for names in chosen
+    ]
+    ended = runs(asked)
     guilty = passed = 0
-    for company, ended in zip(companies, runs(asked), strict=True):
-        found = Acquittal.of(ended.report)
+    for company in companies:
+        found = Acquittal.of(*(next(ended).report for _ in chosen))
         if found.is_acquitted or len(company.members) == 1:
             bad = not found.is_acquitted
             guilty, passed = guilty + bad, passed + (0 if bad else len(company.members))
@@ -75,8 +98,8 @@ def judge_innocents(runs: SuiteRuns, companies: Sequence[Company], arguments: Se
             continue
         print(f"{'ACCUSED':<9}  {company.defect.name:<36} {found}", flush=True)
         _details(found)
-        nodes = [matrix.node_of(each) for each in found.accused] or [PACKAGE]
-        alone = [Named((*_given(each), *nodes), harm=False) for each in company.members]
+        accusing = [matrix.node_of(each) for each in found.accused] or [PACKAGE]
+        alone = [Named((*_given(each), *accusing), harm=False) for each in company.members]
         for each, one in zip(company.members, runs(alone), strict=True):
             of_one = Acquittal.of(one.report)
             _tell(each, of_one)

@@ -44,6 +44,10 @@ def test_none_is_accused() -> None:
     companies = [name for name, each in load_companies().items() if len(each.members) > 1]
     command = [sys.executable, "-m", "pytest_ascendcache.qualification", "--innocents", "--quick"]
     ended = subprocess.run(
-        [*command, *companies], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*command, *companies],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

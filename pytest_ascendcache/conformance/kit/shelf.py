@@ -258,9 +258,13 @@ def rest_entry(entry: Entry, seconds: float) -> None:
         rest(path, seconds, modified=time.time() - 1000 * HOUR)
 
 
-def accessed(entry: Entry) -> tuple[int, int]:
-    """Last access of metadata and object, in whole seconds: some toolchains set no fractions."""
-    return int(entry.metadata_path.stat().st_atime), int(entry.object_path.stat().st_atime)
+def accessed(entry: Entry) -> tuple[int, ...]:
+    """Last access of metadata and object, in whole seconds: some toolchains set no fractions. Where
+    a toolchain keeps more beside an entry, that may record its uses: last writes of it follow."""
+    own = entry.metadata_path, entry.object_path
+    times = [path.stat().st_atime for path in own]
+    beside = sorted({*entry.directory.glob(f"{entry.stem}.*")} - {*own})
+    return tuple(map(int, [*times, *(path.stat().st_mtime for path in beside)]))
 
 
 def bytes_of(snapshot: Snapshot, prefix: str, block: int = 1) -> int:

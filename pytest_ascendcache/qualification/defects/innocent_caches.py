@@ -52,7 +52,7 @@ NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 # Names and places.
 
 
-@innocent(PLACE, twin="key-without-type", overrides=KeyPolicy.stem)
+@innocent(PLACE, twin="key-without-type", company=HABITS, overrides=KeyPolicy.stem)
 def names_are_hashes(self, right, inputs):
     """An entry's name is a hash alone, without the operator's type."""
     return f"kernel_{right(inputs).rpartition('_')[2]}"
@@ -337,7 +337,7 @@ def a_hit_renews_the_object(self, right, fs, entry):
 def uses_in_a_file_of_its_own(self, right, fs, entry):
     """The last use of an entry is written in a file beside it; times of files do not matter."""
     with contextlib.suppress(OSError):
-        _record(entry.metadata).write_text(str(time.time_ns()))
+        _note(fs, entry)
 
 
 @uses_in_a_file_of_its_own.also(AgingPolicy.belongs_to)
@@ -358,7 +358,13 @@ def _(self, right, fs, unit):
 @uses_in_a_file_of_its_own.also(StorePolicy.replace_pair)
 def _(self, right, fs, entry, *arguments):
     right(fs, entry, *arguments)
-    _record(entry.metadata).write_text(str(time.time_ns()))
+    _note(fs, entry)
+
+
+def _note(fs, entry):
+    path = _record(entry.metadata)
+    temporary = fs.write_temporary("lookup.note", path, str(time.time_ns()).encode())
+    temporary.replace(path)
 
 
 def _record(path: Path) -> Path:

@@ -40,7 +40,7 @@ def _(self, right, found, wanted):
     return right({**found, "made": 0}, {**wanted, "made": 0})
 
 
-@innocent(FINDS, twin="one-kernel-an-operator-type", overrides=InfoPolicy.stem)
+@innocent(FINDS, twin="one-kernel-an-operator-type", company=NAMES, overrides=InfoPolicy.stem)
 def rank_names_are_hashes(self, right, inputs):
     """A rank's kernel is named by a hash alone."""
     return "k" + right(inputs).partition("_")[2]
