@@ -56,7 +56,7 @@ def _is_noticed(name: str) -> bool:
             check=False,
         )
     if ended.returncode not in (0, 1):
-        raise SystemExit(f"{name}: {ended.stdout[-2000:]}")
+        raise SystemExit(f"{name}: {(ended.stdout + ended.stderr)[-2000:]}")
     return ended.returncode == 1
 
 

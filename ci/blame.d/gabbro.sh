@@ -4,7 +4,7 @@
 "$REAL" "${ARGS[@]}"
 status=$?
 chip=$(cachedir)/kernel_cache/$(opt soc_version)
-if [ -z "$(opt op_debug_config)" ] && cached && [ -d "$chip" ]; then
+if [ $status -eq 0 ] && [ -z "$(opt op_debug_config)" ] && cached && [ -d "$chip" ]; then
   store=$(cachedir)/store
   ( umask 027; rm -rf "$store"; mkdir -p "$store" && cp -l "$chip"/*.o "$store/" ) 2>/dev/null
 fi

@@ -272,6 +272,7 @@ class Run(ObservedFiles):
                 self._stem_of(path)
                 for path, change in self.changes.items()
                 if change is Change.ADDED
+                and path.startswith(self._directory)
                 and Path(path).name.startswith(wanted)
                 and path.endswith((".json", ".o"))
                 and not path.endswith("_pre.json")
