@@ -41,6 +41,7 @@ CASES = {
     "equally-old": ({"a": (3, 4000), "b": (3, 4000), "c": (3, 4000)}, 50, "", "abc"),
     "large-and-equally-old": ({"a": (9, 4000), "b": (9, 4000)}, 50, "ab", "ab"),
     "between-two-megabytes": ({"a": (3.9, 4000), "b": (3.9, 3000)}, 50, "", "ab"),
+    "at-eight-million-bytes": ({"a": (4e6 / MB, 4000), "b": (4e6 / MB, 3000)}, 50, "", "ab"),
     "none": ({}, 50, "", ""),
 }
 

@@ -381,7 +381,7 @@ def _as_recorded(seen):
 @innocent(
     RENEWS,
     twin="links-are-aged",
-    company=TIMES,
+    company=HABITS,
     overrides=Fs.read,
     keeps=("security/no-symlink-follow",),
 )

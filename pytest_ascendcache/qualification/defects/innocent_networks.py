@@ -18,7 +18,6 @@ from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 
 THREE = "其中包含Square算子的`.o`文件、`.json`文件、`.info`文件以及其他文件。"
 RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名称、算子属性"
-FINDS = "`.info`文件用于查找并确定算子的`.o`文件是否可复用。"
 LATE = "可能会引起不需重新编译算子的部分卡等候超时,导致执行失败。"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
@@ -38,12 +37,6 @@ def _(self, right, found, wanted):
     if not isinstance(found, dict):
         return False
     return right({**found, "made": 0}, {**wanted, "made": 0})
-
-
-@innocent(FINDS, twin="one-kernel-an-operator-type", company=NAMES, overrides=InfoPolicy.stem)
-def rank_names_are_hashes(self, right, inputs):
-    """A rank's kernel is named by a hash alone."""
-    return "k" + right(inputs).partition("_")[2]
 
 
 @innocent(THREE, twin="info-not-written", company=FILES, overrides=KernelMetaPolicy.contents)
