@@ -37,7 +37,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 from pytest_ascendcache.contract import Aging, CacheMode, Capability
 from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -176,7 +176,9 @@ class Story:
 
 
 def _damage(cache: CacheUnderTest) -> None:
-    """Damage the entries of ``add``."""
-    for stem, entry in cache.entries().items():
-        if stem.startswith("te_add_"):
-            DAMAGES[1].apply(entry)
+    """Damage the entries of ``add``. Raises NotDecidable if their names do not tell them."""
+    entries = [each for stem, each in cache.entries().items() if stem.startswith("te_add_")]
+    if not entries:
+        raise NotDecidable("the names of entries do not tell of which operator they are")
+    for entry in entries:
+        DAMAGES[1].apply(entry)
