@@ -91,7 +91,7 @@ class Story:
             # Some toolchains see a version here for the first time, others the same as before.
             self._step("a stamp", (add,), ENABLE, {}, variables)
             change.apply()
-            self._step("another version", (exp,), ENABLE, {exp: None}, variables, left=1)
+            self._step("another version", (exp,), ENABLE, {exp: None}, variables)
 
     def play_force_twice(self, add: OperatorSpec, exp: OperatorSpec) -> None:
         """Force twice: the second purge works like the first. A run in plain surroundings reuses
