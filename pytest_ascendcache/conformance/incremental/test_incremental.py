@@ -394,9 +394,7 @@ def test_numbers_that_differ_a_little_are_other_operators(network: NetworkUnderT
     for _ in range(2):
         run = network.attempt(network.request(wanted))
         assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
-        kernels = [
-            each for each in network.kernels(0).values() if each.operator_type == "leakyrelu"
-        ]
+        kernels = [each for each in network.kernels(0).values() if each.is_of("LeakyRelu")]
         assert len(kernels) == len(probes), network.evidence.found(
             Delivery.ANOTHER, f"{len(probes)} operators have {len(kernels)} kernels", "LeakyRelu"
         )
