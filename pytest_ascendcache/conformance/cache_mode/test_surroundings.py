@@ -81,9 +81,9 @@ class Story:
     def play(self, add: OperatorSpec, exp: OperatorSpec) -> None:
         """Make every step, and assert what the document says of it."""
         cache = self.cache
-        self._step("a first run", (add, exp), ENABLE, {add: NEW, exp: NEW})
+        first = self._step("a first run", (add, exp), ENABLE, {add: NEW, exp: NEW})
         self._ages(add)
-        self._heals(add, exp)
+        self._heals(add, exp, first.stem(add))
         self._step("force", (add,), FORCE, {add: REPLACED}, left=1)
         if Capability.VERSION_STAMP in cache.toolchain.capabilities:
             change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
@@ -123,10 +123,10 @@ class Story:
         shelf.entry("c").metadata_path.unlink()
         cache.marks = marks
 
-    def _heals(self, add: OperatorSpec, exp: OperatorSpec) -> None:
+    def _heals(self, add: OperatorSpec, exp: OperatorSpec, stem: str | None) -> None:
         """A damaged entry is not served. Whether it is replaced is a rule of its own,
         ``robust/heals-damaged-entry``; here it only has to fare as in plain surroundings."""
-        _damage(self.cache)
+        _damage(self.cache, stem)
         stems = set(self.cache.entries())
         run = self._compile((add, exp), ENABLE, {})
         healed = REPLACED
@@ -138,7 +138,7 @@ class Story:
         """Whether a damaged entry is left alone in plain surroundings, too."""
         plain = self.cache.elsewhere(self.cache.sandbox / "plain")
         plain.warm(add)
-        _damage(plain)
+        _damage(plain, plain.entry(add).stem)
         return plain.compile(add, mode=ENABLE)[add] == BYPASSED
 
     def _step(
@@ -149,13 +149,14 @@ class Story:
         expected: dict[OperatorSpec, Outcome | None],
         variables: dict[str, str] | None = None,
         left: int | None = None,
-    ) -> None:
+    ) -> Run:
         """Make and judge a run; ``left`` is the number of entries that it has to leave."""
         run = self._compile(operators, mode, variables or {})
         self._judge(what, run, expected)
         count = len(self.cache.entries())
         message = f"{self._around.name}, {what}\n{differs(f'{count} entries', left)}"
         assert left in (None, count), message
+        return run
 
     def _judge(self, what: str, run: Run, expected: Mapping[OperatorSpec, Outcome | None]) -> None:
         for operator, outcome in expected.items():
@@ -175,10 +176,9 @@ class Story:
         return run
 
 
-def _damage(cache: CacheUnderTest) -> None:
-    """Damage the entries of ``add``. Raises NotDecidable if their names do not tell them."""
-    entries = [each for stem, each in cache.entries().items() if stem.startswith("te_add_")]
-    if not entries:
-        raise NotDecidable("the names of entries do not tell of which operator they are")
-    for entry in entries:
-        DAMAGES[1].apply(entry)
+def _damage(cache: CacheUnderTest, stem: str | None) -> None:
+    """Damage an entry. Raises NotDecidable if it is not known."""
+    entry = cache.entries().get(stem or "")
+    if entry is None:
+        raise NotDecidable("no file tells which entry is that of the operator")
+    DAMAGES[1].apply(entry)
