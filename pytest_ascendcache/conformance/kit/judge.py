@@ -110,7 +110,8 @@ class Judge:
             # Nothing tells whether the old entry is removed first, overwritten, or just not served.
             none = self.allowed(operator, Known.NONE)
             stay = {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
-            return _ANEW | {Outcome(COMPILED, REMOVED)} if _ANEW & none else none | stay
+            new = _ANEW | {Outcome(COMPILED, REMOVED)}
+            return new if _ANEW & none else stay | none
         if known is Known.OUTDATED:
             # The document allows the old kernel (a known limitation), or a toolchain that notices.
             valid = self.allowed(operator, Known.VALID)

@@ -95,7 +95,7 @@ def temporary_files_in_a_directory(self, right, target):
     place = target.parent / ".tmp"
     if "kernel_cache" not in target.parts:
         return right(target)
-    place.mkdir(self.directory_mode, exist_ok=True)
+    self.make_directories("temporary.make", place)
     return place / right(target).name
 
 
@@ -448,7 +448,7 @@ def locks_of_records(self, right, descriptor, path, deadline):
 def force_renames_first(self, right, fs, directory):
     """Force moves what it removes into a directory first."""
     trash = directory / f".{secrets.token_hex(8)}"
-    trash.mkdir(fs.directory_mode)
+    fs.make_directories("purge.make", trash)
     for entry in fs.entries("purge.list", directory):
         if entry.name not in (LOCK_NAME, trash.name):
             fs.replace("purge.rename", Path(entry.path), trash / entry.name)
