@@ -35,7 +35,6 @@ from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.session import AscendSession
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
-from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
@@ -76,7 +75,6 @@ class Collector:
         self._nothing_judged = ""
         self._is_worker = hasattr(config, "workerinput")
         self._pace = Pace()
-        self._strain = computed().strain  # before workers strain the machine as well
 
     @property
     def _session(self) -> AscendSession:
@@ -172,8 +170,7 @@ class Collector:
         self._announced = True
         line = ""
         if self._toolchain is not None:  # without one nothing runs that takes time
-            strain = self._strain if workers > 1 else computed().strain
-            line = estimate(self._session, checks, workers, strain)
+            line = estimate(self._session, checks, workers)
         self._pace.begin(workers)
         if line:
             reporter.write_line(say(self._config, f"ascendcache: {line}"))
