@@ -183,12 +183,25 @@ def test_enable_reuses_between_processes_that_share_nothing(
         assert {run[add], run[exp]} == {expected}
 
 
+_ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "another-user": {"environment": {"PATH": f"{os.environ['PATH']}:/nowhere", "USER": "another"}},
+    "another-locale": {"environment": {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}},
+    "the-C-locale": {"environment": {"LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Pacific/Kiritimati"}},
+    "HOME-is-not-set": {"unset": frozenset({"HOME"}), "umask": 0o077},
+    "HOME-is-empty": {"environment": {"HOME": ""}},
+    "HOME-does-not-exist": {"environment": {"HOME": "/nonexistent/home"}},
+}
+
+
 @rule("cache-mode/enable-reuses")
-def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+@pytest.mark.parametrize("environment", _ENVIRONMENTS)
+def test_enable_reuses_and_stores_in_another_environment(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, environment: str
+) -> None:
     cache.warm(add)
-    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "another"}
-    run = cache.compile(add, mode=ENABLE, environment=environment)
+    run = cache.compile(add, exp, mode=ENABLE, **_ENVIRONMENTS[environment])
     assert run[add] == HIT
+    assert run[exp] == NEW
 
 
 @rule("cache-mode/enable-reuses")
