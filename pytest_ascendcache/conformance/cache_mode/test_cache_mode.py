@@ -204,13 +204,17 @@ def test_enable_reuses_and_stores_in_another_environment(
     assert run[exp] == NEW
 
 
+def _age(cache: CacheUnderTest, operator: OperatorSpec, days: float) -> None:
+    entry = cache.entry(operator)
+    for path in (entry.object_path, entry.metadata_path):
+        then = path.stat().st_mtime - days * 24 * 3600
+        os.utime(path, (then, then))
+
+
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    entry = cache.entry(add)
-    for path in (entry.object_path, entry.metadata_path):
-        then = path.stat().st_mtime - 365 * 24 * 3600
-        os.utime(path, (then, then))
+    _age(cache, add, 365)
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
@@ -247,6 +251,8 @@ def test_force_removes_entries_of_other_operators(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec
 ) -> None:
     cache.warm(add, mul, exp)
+    _age(cache, mul, 365)
+    _age(cache, exp, -1)  # written by a clock that is ahead
     run = cache.compile(add, mode=FORCE)
     assert run[add] == REPLACED
     assert cache.fate(run, mul) is REMOVED
