@@ -1,5 +1,5 @@
-"""Writes the generated pages: docs/rules.md, options.md, api.md, upgrading.md, and the table of
-budgets in docs/atc.md."""
+"""Writes the generated pages: docs/rules.md, options.md, api.md, innocents.md, upgrading.md, and
+the table of budgets in docs/atc.md."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from upgrade_page import upgrade_page
 
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.table import TABLE
+from pytest_ascendcache.qualification.loading import load_defects
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\
@@ -43,6 +44,31 @@ def option_reference() -> str:
     return "".join(parts)
 
 
+_LINE = """\
+# Where the line runs
+
+What a toolchain may do in its own way, and the nearest thing that it may not. Each line is two
+changes of the embedded reference: `ci/qualify --innocents` demands that no rule notices the first,
+`ci/qualify` that the rules named notice the second. The sentence is the one that leaves the
+freedom. Made by `ci/docs`.
+
+| free | the sentence that leaves it | not free | noticed by |
+|---|---|---|---|
+"""
+
+
+def innocents_page() -> str:
+    """Return docs/innocents.md: every innocent with its freedom and its twin."""
+    defects = load_defects()
+    lines = []
+    for each in defects.values():
+        if each.freedom:
+            twin = defects[each.twin]
+            rules = ", ".join(f"`{rule}`" for rule in twin.breaks)
+            lines.append(f"| {each.what} | {each.freedom} | {twin.what} | {rules} |\n")
+    return _LINE + "".join(lines)
+
+
 def with_budgets(page: str) -> str:
     """Return docs/atc.md with the current table of budgets."""
     before, begin, rest = page.partition("<!-- budgets: made by ci/docs -->\n")
@@ -60,6 +86,7 @@ def main() -> int:
         "rules.md": rule_reference(),
         "options.md": option_reference(),
         "api.md": api_reference(),
+        "innocents.md": innocents_page(),
         "atc.md": with_budgets((_DOCS / "atc.md").read_text(encoding="utf-8")),
         "upgrading.md": upgrade_page(Language.ENGLISH),
         "zh/upgrading.md": upgrade_page(Language.CHINESE),

@@ -80,7 +80,7 @@ class CachedUnit:
     @property
     def operator_type(self) -> str:
         """The operator type as the file name spells it; else the stem."""
-        match = self.stems.fullmatch(self.stem)
+        match = self.stems.fullmatch(Path(self.stem).name)
         return match["type"] if match else self.stem
 
     @cached_property
@@ -143,6 +143,21 @@ class Entry(CachedUnit):
     stems = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}(?:_\w+)?(?<!_pre)", re.IGNORECASE)
     """CANN's pre-compile step leaves files ``..._pre.json``, which belong to no entry."""
 
+    @classmethod
+    def read_all(cls: type[Unit], directory: Path) -> dict[str, Unit]:
+        """All entries by stem, in sub-directories by their paths. There, and under other names than
+        CANN's, files are an entry if none of them is missing. Links are not followed."""
+        found = {}
+        for path, _, names in os.walk(directory):
+            below = os.path.relpath(path, directory)
+            ends = {name: name.rpartition(".")[::2] for name in names}
+            for name, (stem, _) in ends.items():
+                whole = all(f"{stem}{suffix}" in ends for suffix in cls.suffixes)
+                if (below == "." and cls.holds(Path(name))) or (whole and name == f"{stem}.o"):
+                    key = stem if below == "." else f"{below}/{stem}"
+                    found[key] = cls(key, directory)
+        return dict(sorted(found.items()))
+
     def problems(self) -> list[str]:
         problems: list[str] = []
         data, metadata = self.object_bytes, self.metadata
@@ -183,7 +198,7 @@ read_entries = Entry.read_all
 
 
 def _wrong_fields(metadata: dict[str, Any], stem: str) -> Iterator[str]:
-    if metadata.get("binFileName") != stem:
+    if metadata.get("binFileName") != Path(stem).name:
         yield f"binFileName is {metadata.get('binFileName')!r}, not the file's own stem"
     if metadata.get("binFileSuffix") != ".o":
         yield f"binFileSuffix is {metadata.get('binFileSuffix')!r}, not '.o'"

@@ -6,7 +6,7 @@ environment variables. Functions take the edition of the document; the default i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,6 +14,9 @@ from pytest_ascendcache.contract.editions import Edition, default
 
 MEGABYTE = 2**20
 """Bytes in one MB of a limit."""
+
+MEGABYTES = (MEGABYTE, 10**6)
+"""What a toolchain may take for one: document C says "MB", and no more."""
 
 HALF_AN_HOUR = 1800
 """Seconds. Entries that were not accessed for longer may age."""
@@ -60,6 +63,10 @@ class Aging:
         """Whether a run may remove exactly these entries."""
         names = frozenset(gone)
         return self.must_go <= names and not names & self.must_stay
+
+    def where_both(self, other: Aging) -> Aging:
+        """What two readings of the document agree on."""
+        return Aging(self.must_go & other.must_go, self.must_stay & other.must_stay)
 
 
 def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheLimits | None:
@@ -151,13 +158,29 @@ def expected_aging(
     ``entries`` and are not idle. At exact boundaries both readings of the document are accepted: a
     cache of exactly its limit ("exceeds", "reaches"), an entry idle for exactly half an hour, a
     cache of exactly its retained share. Equally old entries may go in either order. If the edition
-    states no idle time, entries that were just used may go, but need not.
+    states no idle time, entries that were just used may go, but need not. A megabyte may be 2**20
+    or 10**6 bytes.
     """
+    given = [*entries]
+    one, other_one = (_aging(given, other, limits, each, edition) for each in MEGABYTES)
+    return one.where_both(other_one)
+
+
+def _aging(
+    entries: Sequence[AgedEntry],
+    other: int,
+    limits: CacheLimits,
+    megabyte: int,
+    edition: Edition | None,
+) -> Aging:
+    """See :func:`expected_aging`, for a megabyte of so many bytes."""
     may_go_from = (edition or default()).idle
+    limit = limits.megabytes * megabyte
+    retained = limit * limits.ratio / 100
     listed = sorted(entries, key=lambda each: each.idle, reverse=True)
     everything = frozenset(each.name for each in listed)
     total = other + sum(each.size for each in listed)
-    if limits.bytes is None or total < limits.bytes:
+    if limits.bytes is None or total < limit:
         return Aging(frozenset(), everything)
     must, may = set[str](), set[str]()
     left = total
@@ -167,11 +190,11 @@ def expected_aging(
         for entry in equally_old:
             # Among equally old entries this one may be the first to go or the last. Entries go
             # while more than the retained share is left.
-            if (not may_go_from or idle >= may_go_from) and left >= limits.retained:
+            if (not may_go_from or idle >= may_go_from) and left >= retained:
                 may.add(entry.name)
-            if idle > HALF_AN_HOUR and left - (together - entry.size) > limits.retained:
+            if idle > HALF_AN_HOUR and left - (together - entry.size) > retained:
                 must.add(entry.name)
         left -= together
-    if total == limits.bytes:
+    if total == limit:
         must.clear()
     return Aging(frozenset(must), everything - may)

@@ -25,7 +25,7 @@ ROOT = "aclnn_static_shape_kernel_outputs"
 ROOTS = (ROOT, "static_kernel_compile_outputs")
 """The document's output directory, and that of npugraph_ex (facts section 1.1)."""
 
-PACKAGE_NAME = re.compile(r"static_kernel_\d{12}(\d{6})?(_\d+)?\.run")
+PACKAGE_NAME = re.compile(r"static_kernel_\d[\d._:T-]{7,}\.run")
 """``static_kernel_<datetime>.run``: 12 digits up to CANN 8, later 18 and a process id."""
 
 
@@ -41,7 +41,7 @@ class TreeNames:
     target: tuple[str, ...]
 
 
-DOCUMENT = TreeNames("document", re.compile(r"\d{20}_(?P<pid>\d+)_outputs"), ("",))
+DOCUMENT = TreeNames("document", re.compile(r"\d{9,}_(?P<pid>\d+)_outputs"), ("",))
 LATER = TreeNames(
     "later",
     re.compile(r"ts\d{20}_pid(?P<pid>\d+)_outputs"),

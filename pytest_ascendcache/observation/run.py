@@ -213,19 +213,27 @@ class Run(ObservedFiles):
         """The fate of the operator's entry."""
         self._check(operator)
         stem = self.stem(operator)
-        return Fate.ABSENT if stem is None else self.fate_of(f"{self._directory}{stem}")
+        if stem is None:
+            return Fate.ABSENT
+        fate, known = self.fate_of(f"{self._directory}{stem}"), self.known.get(operator, stem)
+        if stem != known and self.fate_of(f"{self._directory}{known}") is Fate.REMOVED:
+            return Fate.REWRITTEN  # under another name
+        return fate
 
     def stem(self, operator: OperatorSpec) -> str | None:
-        """The operator's entry: a known one, or a new one that holds the delivered kernel."""
+        """The operator's entry: a known one, or a new one that holds the delivered kernel. That is
+        so, too, if what the key has besides options changed: then the known one is left alone."""
         self._check(operator)
         if operator in self.known:
-            return self.known[operator]
+            known = self.known[operator]
+            touched = self.fate_of(f"{self._directory}{known}") in (Fate.STORED, Fate.REWRITTEN)
+            return known if touched else self._stored_instead(operator) or known
         served = self._carried(operator)
         if len(served) == 1:
             return next(iter(served))
         digest = sha256(self.kernel_as_delivered(operator))
         stems = [
-            Path(path).stem
+            self._stem_of(path)
             for path, state in self.after.files.items()
             if state.sha256 == digest and path.startswith(self._directory)
         ]
@@ -234,14 +242,37 @@ class Run(ObservedFiles):
         fresh = self.new_stems(operator.type)
         return fresh[0] if fresh else None
 
+    def _stored_instead(self, operator: OperatorSpec) -> str | None:
+        """A new entry of a name that no operator has, which holds the delivered kernel."""
+        digests = {sha256(each) for each in self.kernels(operator)} if self._added else set[str]()
+        return next((self._added[each] for each in digests if each in self._added), None)
+
+    @cached_property
+    def _added(self) -> Mapping[str, str]:
+        """Stems of new whole entries by the digests of their objects."""
+        return {
+            self.after.files[path].sha256: self._stem_of(path)
+            for path, change in self.changes.items()
+            if change is Change.ADDED
+            and path.startswith(self._directory)
+            and path.endswith(".o")
+            and self.changes.get(f"{path.removesuffix('.o')}.json") is Change.ADDED
+            and self._stem_of(path) not in self.known.values()
+        }
+
+    def _stem_of(self, path: str) -> str:
+        """The stem of an entry's file: its path below the chip's directory, without the suffix."""
+        return path.removeprefix(self._directory).rpartition(".")[0]
+
     def new_stems(self, operator_type: str = "") -> list[str]:
         """Entries added by this run, of one operator type or of all."""
         wanted = f"te_{operator_type.lower()}_" if operator_type else "te_"
         return sorted(
             {
-                Path(path).stem
+                self._stem_of(path)
                 for path, change in self.changes.items()
                 if change is Change.ADDED
+                and path.startswith(self._directory)
                 and Path(path).name.startswith(wanted)
                 and path.endswith((".json", ".o"))
                 and not path.endswith("_pre.json")
@@ -267,7 +298,7 @@ class Run(ObservedFiles):
         would lack."""
         marked = {each.stem for each in (self.marked or {}).values()}
         mode = self.result.request.options.effective_mode
-        return mode is CacheMode.FORCE and base.rpartition("/")[2] not in marked
+        return mode is CacheMode.FORCE and base.removeprefix(self._directory) not in marked
 
     @property
     def entry_changes(self) -> dict[str, Change]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 def defect_names() -> list[str]:
     """The names of all seeded defects."""
-    from pytest_ascendcache.qualification.loading import load_defects
+    from pytest_ascendcache.qualification.loading import load_companies, load_defects
 
-    return list(load_defects())
+    return [*{**load_defects(), **load_companies()}]
 
 
 def profile_names() -> list[str]:

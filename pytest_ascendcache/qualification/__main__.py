@@ -5,6 +5,7 @@ status is 0 if every rule has a defect or a scene, each rule that a defect claim
 it, exactly the rules that a scene claims notice it, each profile deviates as its list says, and the
 unchanged reference breaks nothing.
 
+``--innocents`` judges what is merely different and must not be accused.
 ``--matrix`` records the checks that notice each defect, so that quick runs try the cheapest first.
 ``--mutants=N``, or names of mutants, judges generated mutants of the reference instead.
 """
@@ -29,9 +30,10 @@ from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.subjects import RUNS_END
 from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.catalogue import Company, Defect, Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
 from pytest_ascendcache.qualification.independent import record_by_check
+from pytest_ascendcache.qualification.innocents import QUICK, judge_innocents
 from pytest_ascendcache.qualification.judging import (
     Killed,
     arguments_of,
@@ -40,7 +42,12 @@ from pytest_ascendcache.qualification.judging import (
     on_the_reference,
     verdicts_of,
 )
-from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
+from pytest_ascendcache.qualification.loading import (
+    load_companies,
+    load_defects,
+    load_profiles,
+    load_scenes,
+)
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.recording import record, record_wide
@@ -61,6 +68,8 @@ def main() -> int:
         parser.error("--wide goes with --matrix")
     if options.matrix and options.full:
         parser.error("--matrix runs all checks of the rules that a defect breaks; leave out --full")
+    if options.innocents:
+        return _innocents(parser, options)
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in options.names if name not in {*defects, *scenes}]
     if unknown:
@@ -113,6 +122,8 @@ def _parser() -> argparse.ArgumentParser:
         default=(os.cpu_count() or 1) + 2,
         help="parallel runs (default: two more than cores, since some of them wait)",
     )
+    add("--innocents", action="store_true", help="judge what is merely different (default: all)")
+    add("--quick", action="store_true", help="innocents: the smallest selection, and few more")
     add("--mutants", type=int, metavar="N", help="judge N generated mutants of the reference")
     add("--seed", type=int, default=0, help="selects the mutants (default: 0)")
     add(
@@ -176,6 +187,20 @@ def _judge(
     left = f", {elsewhere} not judged on this machine" if elsewhere else ""
     print(f"{max(0, total - failures)} passed, {failures} failed{left}")
     return 1 if failures else 0
+
+
+def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Judge innocents: the named ones, with ``--full`` all alone and in the whole suite."""
+    companies = load_companies()
+    alone = {each.name: Company.of("", [each]) for of in companies.values() for each in of.members}
+    known = {**companies, **alone}
+    if unknown := [each for each in options.names if each not in known]:
+        parser.error(f"no innocent is called {unknown[0]!r}; {instead(unknown[0], [*known])}")
+    chosen = [known[each] for each in options.names or (alone if options.full else companies)]
+    suite = () if options.full else ("--ascend-suite=core",)
+    smallest, more = (("--ascend-smoke",), QUICK) if options.quick else ((), ())
+    with closing(SuiteRuns(options.jobs)) as runs:
+        return 1 if judge_innocents(runs, chosen, (*suite, *smallest), *more) else 0
 
 
 def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -40,6 +40,9 @@ class Defect:
     keeps: tuple[str, ...] = ()
     found_later: bool = False
     editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],)
+    freedom: str = ""
+    twin: str = ""
+    company: str = ""
 
     @property
     def replaces(self) -> frozenset[tuple[str, str]]:
@@ -164,6 +167,23 @@ def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
     return replace(bundle, **{field: change})
 
 
+@dataclass(frozen=True)
+class Company:
+    """Several innocents as one toolchain, ``defect``."""
+
+    defect: Defect
+    members: tuple[Defect, ...]
+
+    @classmethod
+    def of(cls, name: str, members: Sequence[Defect]) -> Company:
+        """A company of innocents. One innocent alone is itself."""
+        if len(members) == 1:
+            return cls(members[0], (*members,))
+        parts = [each.policies for each in members if isinstance(each.policies, Wrong)]
+        what = f"{len(members)} innocents at once"
+        return cls(Defect(f"innocent-{name}", (), what, Wrong(parts)), (*members,))
+
+
 def override(
     method: Callable[..., Any], memory: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[..., Any]], Wrong]:
@@ -242,6 +262,13 @@ def defect(
         return register(name, *breaks, what=what, parts=parts, memory=memory, **claims)
 
     return decorate
+
+
+def innocent(
+    freedom: str, *, twin: str, company: str = "", **named: Any
+) -> Callable[[Callable[..., Any]], Wrong]:
+    """Register an innocent, as :func:`defect` does; without a ``company`` it is judged alone."""
+    return defect(freedom=freedom, twin=twin, company=company, **named)
 
 
 def _defect_name(wrong: Callable[..., Any]) -> str:

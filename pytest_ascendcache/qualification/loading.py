@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import ModuleType
 
 from pytest_ascendcache.qualification import defects, scenes
-from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Scene
+from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Company, Defect, Scene
 from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants, mutant
 from pytest_ascendcache.qualification.reach import REACHED
 
@@ -24,9 +24,21 @@ def _import_all(package: ModuleType) -> None:
 
 @lru_cache(maxsize=1)
 def load_defects() -> Mapping[str, Defect]:
-    """Every defect by name."""
+    """Every defect and innocent by name."""
     _import_all(defects)
     return dict(DEFECTS)
+
+
+@lru_cache(maxsize=1)
+def load_companies() -> Mapping[str, Company]:
+    """Innocents by the name of their company, each company as one toolchain."""
+    innocents = [each for each in load_defects().values() if each.freedom]
+    names = dict.fromkeys(each.company or each.name for each in innocents)
+    found = [
+        Company.of(name, [each for each in innocents if name in (each.company, each.name)])
+        for name in names
+    ]
+    return {each.defect.name: each for each in found}
 
 
 @lru_cache(maxsize=1)
@@ -43,14 +55,16 @@ def flawed(name: str) -> Defect:
     """
     if name.startswith(PREFIX):
         return mutant(name).defect
-    return {**load_defects(), **load_profiles(), REACHED.name: REACHED}[name]
+    companies = {name: each.defect for name, each in load_companies().items()}
+    return {**load_defects(), **companies, **load_profiles(), REACHED.name: REACHED}[name]
 
 
 @lru_cache(maxsize=1)
 def everything() -> Mapping[str, Defect]:
     """Everything that :func:`flawed` knows, by name."""
     mutants = {name: each.defect for name, each in all_mutants().items()}
-    return {**load_defects(), **load_profiles(), REACHED.name: REACHED, **mutants}
+    companies = {name: each.defect for name, each in load_companies().items()}
+    return {**load_defects(), **companies, **load_profiles(), REACHED.name: REACHED, **mutants}
 
 
 def load_profiles() -> Mapping[str, Defect]:

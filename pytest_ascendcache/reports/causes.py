@@ -165,8 +165,9 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     """
     kept: list[Cause] = []
 
-    def order(cause: Cause) -> tuple[bool, bool, bool]:
-        return not cause.is_misplaced, not cause.is_basic, cause.is_claim
+    def order(cause: Cause) -> tuple[bool, bool, bool, bool]:
+        explained = any(_explains(each.rule, cause.rule) for each in ranked)
+        return not cause.is_misplaced, not cause.is_basic, explained, cause.is_claim
 
     for cause in sorted(ranked, key=order):
         place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
@@ -182,14 +183,18 @@ _OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Wo
 
 
 def _is_under(one: Cause, other: Cause) -> bool:
+    """Whether the first cause explains the second."""
+    if one.verdict in UNDECIDED:
+        return False
+    unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
+    untold = unknown and (other.fact is None or other.is_claim)
+    if {*other.rules} <= {*one.rules} and (other.verdict != "fail" or untold):
+        return True  # milder, or not told apart by a fact
     if other.verdict in UNDECIDED:
         return one.is_misplaced or (one.is_basic and one.mode == "enable")
-    if one.verdict in UNDECIDED or one.fact is None:
-        return False
-    milder = other.verdict == "warn" or other.fact is None
-    if {*other.rules} <= {*one.rules} and milder:
+    if _explains(one.rule, other.rule):
         return True
-    if other.fact is None:
+    if one.fact is None or other.fact is None:
         return False
     if one.names_the_same(other):
         return True
@@ -197,12 +202,9 @@ def _is_under(one: Cause, other: Cause) -> bool:
         return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
-    if (
-        one.fact.subject is not None
-        and one.fact.subject.name == MODE
-        and kind(other.fact) == "changed"
-    ):
-        return one.fact.subject.value == other.mode
+    subject = one.fact.subject
+    if subject is not None and subject.name == MODE and kind(other.fact) == "changed":
+        return subject.value == other.mode
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
 
 

@@ -42,7 +42,7 @@ _PLAIN = {
 """Notation of sets, lists and dicts of names, and its replacement in a sentence."""
 _FIELDS = ("observed", "expected", "combination", "options", "smallest")
 _HEADINGS = ("outcome differs", "fate differs", "aged entries differ")
-_UNEXPLAINED = "what was observed is not what was expected"
+UNEXPLAINED = "what was observed is not what was expected"
 _MEGABYTE = 1_048_576
 _LONGEST = 400
 _READ = 2000
@@ -102,7 +102,7 @@ def _what(check: Mapping[str, Any]) -> str:
         return shortened(lines[0])
     claims = (each.partition("assert ")[2] for each in check["message"].splitlines())
     claim = next(filter(None, claims), "")
-    return shortened(f"this does not hold: {claim}") if claim else _UNEXPLAINED
+    return shortened(f"this does not hold: {claim}") if claim else UNEXPLAINED
 
 
 def _all_pairs(message: str) -> str:

@@ -27,7 +27,7 @@ from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.cause import Cause, Check
 from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.reasons import shortened
+from pytest_ascendcache.reports.reasons import UNEXPLAINED, shortened
 from pytest_ascendcache.reports.records import tally, tally_text
 from pytest_ascendcache.reports.requests import asks_a_cache, request_of
 from pytest_ascendcache.words import count
@@ -65,7 +65,7 @@ _LABEL = 9
 """Columns of the labels in a block."""
 _LITTLE = 12
 """Columns that a title needs to be shown in its line."""
-_ROWS = 25
+_ROWS = 8
 """From this many rules on, they have no line each, unless pytest is asked to be verbose."""
 
 
@@ -409,7 +409,9 @@ def _said(terminal: TerminalReport, cause: Cause) -> None:
     """Write what is wrong; the reason where no fact says it, or where it could not be told."""
     if said := cause.headline(terminal.language):
         terminal.labelled("t_what", said)
-    reasons = [] if cause.is_seen else [cause.reason]
+    reasons = (
+        [] if cause.is_seen or (cause.reason == UNEXPLAINED and cause.seen) else [cause.reason]
+    )
     if cause.verdict == Verdict.UNDECIDED.value:
         reasons += cause.also[:_ALSO]
     for each in reasons:

@@ -115,13 +115,21 @@ def test_other_options_other_harm_or_another_verdict_are_causes_of_their_own() -
     plain = _broken("test_e.py::test_plain", "cache-mode/enable-reuses", steps=[_step(PLAIN)])
     crash = _broken("test_f.py::test_crash", HEALS, "it crashed in the reader", "crash")
     words = _broken("test_f.py::test_words", HEALS, "the message is wrong", "misleading")
-    open_ = _broken("test_f.py::test_open", HEALS, "nothing tells", verdict=Verdict.UNDECIDED)
+    asked = "robust/power-loss"
+    open_ = _broken("test_f.py::test_open", asked, "nothing tells", verdict=Verdict.UNDECIDED)
     result = causes([plain, words, crash, _unlisted(1), open_])
     assert sorted(map(tuple, _rules(result))) == sorted(
-        [(UNLISTED,), (HEALS,), (HEALS,), (HEALS,), ("cache-mode/enable-reuses",)]
+        [(UNLISTED,), (HEALS,), (HEALS,), (asked,), ("cache-mode/enable-reuses",)]
     )
     assert [each.harm for each in result][:2] == ["crash", "misleading"]
     assert result[-1].verdict == "undecided"
+
+
+def test_what_is_open_of_a_broken_rule_is_part_of_its_cause() -> None:
+    crash = _broken("test_f.py::test_crash", HEALS, "it crashed in the reader", "crash")
+    open_ = _broken("test_f.py::test_open", HEALS, "nothing tells", verdict=Verdict.UNDECIDED)
+    (cause,) = causes([open_, crash])
+    assert (cause.verdict, len(cause.checks)) == ("fail", 2)
 
 
 def test_what_one_rule_says_with_the_same_options_is_one_cause() -> None:

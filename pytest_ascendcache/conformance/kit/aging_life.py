@@ -195,7 +195,8 @@ class _Limits:
         resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.between.age(-60.0, only=(FIRST, SECOND, THIRD))
-        entry, before = life.entries.valid(FIRST) if renews is not None else None, (0, 0)
+        entry = life.entries.valid(FIRST) if renews is not None else None
+        before: tuple[int, ...] = ()
         if entry is not None:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(entry, _RECENTLY if renews else -HOUR)
@@ -278,7 +279,7 @@ class _Limits:
             self._findings.claims(Question.MOUNT, "renewed by the scan", detail)
 
     def _judge_renewal(
-        self, renews: bool, before: tuple[int, int], after: tuple[int, int], started: int
+        self, renews: bool, before: tuple[int, ...], after: tuple[int, ...], started: int
     ) -> None:
         strict = probe_file_system(self._cache.sandbox).access_times is AccessTimes.STRICT
         question = Question.RENEWS if renews else Question.OFF

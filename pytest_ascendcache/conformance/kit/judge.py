@@ -145,7 +145,7 @@ class Judge:
             return []
         allowed = {KEPT}
         if known is Known.VOID:
-            allowed = {REMOVED}
+            allowed = {KEPT, REMOVED}  # whether it is served is what counts
         elif soc in (None, self.options.soc):
             allowed = set(bystander_fates(self.options, self.edition))
             if self._lists_everything:

@@ -252,9 +252,7 @@ def accidents(life: Life) -> None:
     if change is not None:
         change.apply()
         life.between.link_directories(_LINKED)
-        third = Shelf(cache, _THIRD).lay("x", 16 * KILOBYTE, 0.1)
         life.run("enable of another version", operators[1:4], ENABLE, upgraded=True)
-        life.judge_upgrade(third)
     life.between.age(-60.0)
     shelf.lay(_IDLE, *_SIZE_AND_HOURS)
     life.run(
@@ -278,8 +276,6 @@ _DAMAGES = _damage(
 _ODD = _damage("digest-a-number metadata-null name-missing metadata-a-directory")
 _IDLE, _SIZE_AND_HOURS = "abcde", (1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
 """Entries nobody asks for: 8000 KB in all, the last two used less than half an hour ago."""
-_THIRD = "Ascend910B3"
-"""A chip for which nothing is compiled: its entries are laid without the toolchain."""
 _LINKED = "Ascend910B4-1"
 """A chip whose directory is replaced by a link."""
 _HALVES = _damage("object-missing metadata-missing metadata-not-json")

@@ -35,6 +35,7 @@ from pytest_ascendcache.operators import OperatorSpec
 
 KILOBYTE = 1024
 HOUR = 3600.0
+_BLOCK = 4096
 _HEAD = b"\x7fELF, an entry nobody asks for"
 HUNDREDS = tuple(chr(0x4E00 + number) for number in range(300))
 """Names of 300 entries, of one character each."""
@@ -167,8 +168,15 @@ class Shelf:
         the run takes place may go or stay.
         """
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
-        other = self._own(run) - without
-        aging = expected_aging(entries, other, limits, self._cache.edition)
+        edition = self._cache.edition
+        aging = expected_aging(entries, self._own(run) - without, limits, edition)
+        # The document's "磁盘空间" may be the blocks that files take, one of them for metadata.
+        of_metadata = len(_metadata(self.entry("").stem, "0" * 64))
+        blocks = [
+            replace(each, size=_on_disk(each.size - of_metadata) + _BLOCK) for each in entries
+        ]
+        other = bytes_of(run.before, self._prefix, _BLOCK) - sum(each.size for each in blocks)
+        aging = aging.where_both(expected_aging(blocks, other - without, limits, edition))
         took = time.time() - self._since + 1
         meanwhile = {each.name for each in entries if each.idle <= HALF_AN_HOUR < each.idle + took}
         return replace(aging, must_stay=aging.must_stay - meanwhile)
@@ -231,6 +239,11 @@ class Shelf:
         )
 
 
+def _on_disk(size: int, block: int = _BLOCK) -> int:
+    """The bytes of the blocks that a file of this size takes."""
+    return -(-size // block) * block
+
+
 def rest(path: Path, seconds: float, modified: float | None = None) -> None:
     """Set a file's last access to this many seconds ago (negative: in the future)."""
     if modified is None:
@@ -239,21 +252,25 @@ def rest(path: Path, seconds: float, modified: float | None = None) -> None:
 
 
 def rest_entry(entry: Entry, seconds: float) -> None:
-    """Set the last access of both files of an entry to this many seconds ago, and their
+    """Set the last access of all files of an entry to this many seconds ago, and their
     modification to long before."""
-    for path in (entry.metadata_path, entry.object_path):
+    for path in entry.directory.glob(f"{entry.stem}*"):  # a toolchain may keep more than two
         rest(path, seconds, modified=time.time() - 1000 * HOUR)
 
 
-def accessed(entry: Entry) -> tuple[int, int]:
-    """Last access of metadata and object, in whole seconds: some toolchains set no fractions."""
-    return int(entry.metadata_path.stat().st_atime), int(entry.object_path.stat().st_atime)
+def accessed(entry: Entry) -> tuple[int, ...]:
+    """Last access of metadata and object, in whole seconds: some toolchains set no fractions. Where
+    a toolchain keeps more beside an entry, that may record its uses: last writes of it follow."""
+    own = entry.metadata_path, entry.object_path
+    times = [path.stat().st_atime for path in own]
+    beside = sorted({*entry.directory.glob(f"{entry.stem}.*")} - {*own})
+    return tuple(map(int, [*times, *(path.stat().st_mtime for path in beside)]))
 
 
-def bytes_of(snapshot: Snapshot, prefix: str) -> int:
-    """Bytes of the regular files below a directory."""
+def bytes_of(snapshot: Snapshot, prefix: str, block: int = 1) -> int:
+    """Bytes of the regular files below a directory, in blocks of so many bytes."""
     return sum(
-        state.size
+        _on_disk(state.size, block)
         for path, state in snapshot.files.items()
         if path.startswith(prefix) and state.kind == "file"
     )

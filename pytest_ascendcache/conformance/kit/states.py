@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
@@ -29,12 +31,22 @@ def take_debug_config(cache: CacheUnderTest) -> None:
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
 """File endings that CANN uses for an entry. Source: facts ``cann-operator-cache`` section 1.2."""
 
+_TEMPORARY = re.compile(r"\d|temp|tmp|lock")
+
 
 def residue(cache: CacheUnderTest) -> list[str]:
     """Files named like entries that neither belong to an entry nor are expected locks."""
-    known = {stem + ending for stem in cache.entries() for ending in _ENDINGS}
+    stems = cache.entries()
+    known = {stem + ending for stem in stems for ending in _ENDINGS}
     names = [path.name for path in cache.layout.soc(cache.options.soc).iterdir()]
-    extra = [name for name in names if name not in known and "te_" in name]
+    extra = [
+        name
+        for name in names
+        if name not in known
+        and "te_" in name
+        # A toolchain may keep more beside an entry: .log, but not .temp or .4711.
+        and (name.rpartition(".")[0] not in stems or _TEMPORARY.search(name.rpartition(".")[2]))
+    ]
     # One lock for the directory and one for aging are fine; one for each process is residue.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
     return extra + (locks if len(locks) > 2 else [])

@@ -1,0 +1,97 @@
+"""Incremental builds, ranks and static kernels that are merely different, as in
+``innocent_caches``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from pytest_ascendcache.qualification.catalogue import innocent
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.info import InfoPolicy
+from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
+from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
+from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
+from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
+
+THREE = "其中包含Square算子的`.o`文件、`.json`文件、`.info`文件以及其他文件。"
+RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名称、算子属性"
+LATE = "可能会引起不需重新编译算子的部分卡等候超时,导致执行失败。"
+MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
+PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
+TARGETS = "模型中目标算子信息文件夹"
+NAMES, FILES = "names", "files"
+
+
+@innocent(RECORDS, twin="info-without-data-types", company=FILES, overrides=InfoPolicy.text)
+def info_with_more_fields(self, right, inputs):
+    """The .info also tells when and by what it was written, on one line."""
+    made = {"at": time.time(), "by": "compiler 7"}
+    return json.dumps({"made": made, **json.loads(right(inputs))}).encode()
+
+
+@info_with_more_fields.also(InfoPolicy.matches)
+def _(self, right, found, wanted):
+    if not isinstance(found, dict):
+        return False
+    return right({**found, "made": 0}, {**wanted, "made": 0})
+
+
+@innocent(THREE, twin="info-not-written", company=FILES, overrides=KernelMetaPolicy.contents)
+def a_log_beside_each_kernel(self, right, entry, *arguments):
+    """Beside the three files of a rank's kernel lies a log."""
+    return {entry.directory / f"{entry.stem}.log": b"compiled\n", **right(entry, *arguments)}
+
+
+@innocent(LATE, twin="error-names-no-rank", company=NAMES, overrides=RendezvousPolicy.too_late)
+def late_ranks_in_chinese(self, right, gang, missing):
+    """The error about late ranks is Chinese, with their numbers in one list."""
+    late = ",".join(map(str, sorted(missing)))
+    return AtcError(
+        "EI0006", f"等候超时({gang.timeout}s): rank {late} 未就绪, 请设置HCCL_CONNECT_TIMEOUT."
+    )
+
+
+@innocent(
+    LATE, twin="claim-outlives-its-holder", company=FILES, overrides=RankDirectoryPolicy.claimed
+)
+def single_cards_leave_a_lock(self, right, fs, base, gang):
+    """A single card locks its directory, too, and leaves the lock file there."""
+    path = self.rank_directory(base, gang) / ".rank.lock"
+    if not gang.several and path.parent.is_dir():
+        try:
+            return fs.lock("meta.claim", path)
+        except OSError:
+            pass
+    return right(fs, base, gang)
+
+
+@innocent(MOMENT, twin="folders-without-process", company=NAMES, overrides=TreePolicy.name)
+def time_in_nanoseconds(self, right, moment, pid, later):
+    """The time in the name of a folder is in nanoseconds since 1970."""
+    return right(moment, pid, later) if later else f"{time.time_ns()}_{pid}_outputs"
+
+
+@innocent(
+    PACKAGE, twin="packages-collide-within-a-second", company=NAMES, overrides=PackagePolicy.name
+)
+def packages_named_by_date(self, right, now, process):
+    """A package's name has the date with separators, and no process."""
+    return f"static_kernel_{now:%Y-%m-%d_%H-%M-%S.%f}"
+
+
+@innocent(TARGETS, twin="no-targets", company=FILES, overrides=DumpPolicy.is_target)
+def every_operator_is_a_target(self, right, operator):
+    """Every operator is a target of static compilation."""
+    return True
+
+
+@innocent(
+    PACKAGE, twin="package-does-not-quote-its-path", company=FILES, overrides=PackagePolicy.content
+)
+def packages_with_a_notice(self, right, manifest, kernels, *arguments):
+    """A package has a notice in it, and its files in another order."""
+    more = {f"{manifest.name}/NOTICE": b"notice\n", **dict(reversed(kernels.items()))}
+    return right(manifest, more, *arguments)
