@@ -100,10 +100,12 @@ class _Rules:
         counts = Counter(check["rule"] for check in group.checks)
         simple = Counter(check["rule"] for check in group.simple)
 
-        def key(rule: str) -> tuple[bool, bool, int, int]:
+        bases = {check["rule"] for check in group.checks if _is_base(check)}
+
+        def key(rule: str) -> tuple[bool, bool, bool, int, int]:
             rests = any(each in foundations(rule) for each in counts)
             in_part = simple[rule] <= self.broken[rule] * _MOST
-            return rests, in_part, -simple[rule], self.places.get(rule, 0)
+            return rests, rule not in bases, in_part, -simple[rule], self.places.get(rule, 0)
 
         return sorted(counts, key=key)
 
@@ -165,9 +167,10 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     """
     kept: list[Cause] = []
 
-    def order(cause: Cause) -> tuple[bool, bool, bool, bool]:
+    def order(cause: Cause) -> tuple[bool, ...]:
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
-        return not cause.is_misplaced, not cause.is_basic, explained, cause.is_claim
+        is_open = cause.verdict in UNDECIDED
+        return is_open, not cause.is_misplaced, not cause.is_basic, explained, cause.is_claim
 
     for cause in sorted(ranked, key=order):
         place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)

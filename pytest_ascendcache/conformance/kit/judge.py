@@ -107,7 +107,10 @@ class Judge:
         if known is Known.OPEN:
             return frozenset()
         if known is Known.VOID:
-            return _ANEW  # nothing tells whether the old entry is removed first or overwritten
+            # Nothing tells whether the old entry is removed first, overwritten, or just not served.
+            none = self.allowed(operator, Known.NONE)
+            stay = {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
+            return _ANEW | {Outcome(COMPILED, REMOVED)} if _ANEW & none else none | stay
         if known is Known.OUTDATED:
             # The document allows the old kernel (a known limitation), or a toolchain that notices.
             valid = self.allowed(operator, Known.VALID)

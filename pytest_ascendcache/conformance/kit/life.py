@@ -56,6 +56,12 @@ class AgingShelf:
     bad: tuple[str, str] = ("", "")
 
 
+def _after_upgrade(known: Known) -> Known:
+    """What is known of an entry once the version changes. After a second change its own version may
+    be back, to which it may be served."""
+    return Known.OPEN if known in (Known.VOID, Known.OPEN) else Known.VOID
+
+
 class Life:
     """A cache and what is known of it. ``arguments`` go with every run."""
 
@@ -94,6 +100,8 @@ class Life:
         cache, findings = self.cache, self.findings
         findings.begin(what)
         self.kernels.version += upgraded
+        if upgraded:
+            self.entries.upgrade()
         self.succeeded = self.aged = False
         asked = cache.options.but(cache_mode=mode, **options)
         for operator in operators:
@@ -210,21 +218,25 @@ class Life:
             question = Question.SHARED
         findings.asked.add(question)
         known = Known.NONE if own is None else own.known
-        if known is Known.DAMAGED and judge.has_to_heal(operator):
+        if known is Known.DAMAGED and not upgraded and judge.has_to_heal(operator):
             findings.asked.add(Question.HEALING)
             findings.note(Question.HEALING, judge.healing(operator, outcome))
         if own is None and key.mode is None and self.entries.has_two(operator):
             # An operator with two modes and none selected may share the entry of either.
             known = Known.OPEN
         elif own is not None and upgraded:
-            known = Known.VOID
+            known = _after_upgrade(known)
+        if known in (Known.NONE, Known.VOID) and key in self.entries.back:
+            known = Known.OPEN
         findings.note(question, judge.outcome(operator, outcome, known))
         if outcome.entry in (STORED, REWRITTEN) and stem is not None:
-            entries[key] = OwnEntry(stem, stored_for=operator.named(""))
+            self.entries.store(key, OwnEntry(stem, stored_for=operator.named("")))
         elif outcome.entry in (Fate.ABSENT, REMOVED) or stem is None:
             entries.pop(key, None)
         elif own is None:
             entries[key] = OwnEntry(stem)  # apparently the entry of another operator
+        elif known is Known.OPEN:
+            own.known = known
 
     def _judge_others(self, judge: Judge, run: Run, upgraded: bool) -> None:
         """Judge the entries that no operator of the run owns."""
@@ -233,12 +245,12 @@ class Life:
         question = Question.UPGRADE if upgraded else Question.OUTCOMES
         for key, own in [item for item in entries.items() if item[0] not in owned]:
             fate = run.fate_of(f"{run.prefix}{key.soc}/{own.stem}")
-            known = Known.VOID if upgraded and own.known is not Known.OPEN else own.known
+            known = _after_upgrade(own.known) if upgraded else own.known
             self.findings.note(question, judge.other(fate, known, str(key), key.soc))
             if fate in (REMOVED, Fate.ABSENT):
                 del entries[key]
-            elif known is Known.VOID:
-                own.known = known  # it stays, and may never be served
+            elif upgraded:
+                own.known = known  # it stays, and may not be served
 
     def _judge_files(self, judge: Judge, run: Run) -> None:
         """Judge the permissions in the cache, and what the run left in its working directory."""

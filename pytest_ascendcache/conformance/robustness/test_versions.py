@@ -13,6 +13,7 @@ from itertools import permutations
 import pytest
 
 from pytest_ascendcache.caches import find_canaries
+from pytest_ascendcache.conformance.kit.own_entries import remove
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery
@@ -73,7 +74,9 @@ class Parts:
         return set(find_canaries(run.model(self._operator).read_bytes()))
 
     def filled(self) -> set[str]:
-        """Store an entry, and return the tokens of the markers of all entries."""
+        """Store an entry in an empty cache, and return the tokens of its markers. An entry of an
+        earlier version may stay, and be served to that version again."""
+        remove(self._cache.root)
         self.served()
         self._cache.mark()
         return set(self._cache.known_state()[0])

@@ -240,6 +240,7 @@ def test_static_kernels_give_right_outputs(kernels: StaticKernelsUnderTest) -> N
     assert run.kernels == {OWN}
 
 
+@elementary()
 @rule("static-kernel/result-correct")
 def test_the_network_runs_what_was_installed(
     kernels: StaticKernelsUnderTest, marked: StandIn

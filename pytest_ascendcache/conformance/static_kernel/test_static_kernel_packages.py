@@ -27,7 +27,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     reader,
     whole,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
@@ -135,6 +135,7 @@ def test_files_of_one_name_in_two_folders_have_one_each(kernels: StaticKernelsUn
     assert len(keys) == 2, f"of two operators {len(keys)} have a kernel"
 
 
+@elementary()
 @rule("static-kernel/package-names")
 def test_packages_of_the_same_second_do_not_replace_each_other(
     kernels: StaticKernelsUnderTest,
