@@ -12,8 +12,8 @@ from pathlib import Path
 from pytest_ascendcache.caches import Canary, Snapshot
 from pytest_ascendcache.conformance.kit.conversion_shelf import (
     Conversion,
+    ConversionPlace,
     ConversionShelf,
-    Place,
     code_stamp,
 )
 from pytest_ascendcache.conformance.kit.release_compiles import card_environment
@@ -51,7 +51,9 @@ class Converter:
         self._shelf = shelf
         assert cache.toolchain.converts
 
-    def _requests(self, place: Place, stage: Stage, watched: bool) -> list[ConvertRequest]:
+    def _requests(
+        self, place: ConversionPlace, stage: Stage, watched: bool
+    ) -> list[ConvertRequest]:
         """The conversions of a stage, each in its own directory."""
         ranks = range(min(stage.cards, AT_ONCE)) if stage.cards else [None]
         requests = []
