@@ -153,12 +153,7 @@ class Session:
             cards.close()
 
     def _static(
-        self,
-        network: Network,
-        config: CompilerConfig,
-        world: World,
-        node: Machine,
-        cards: Cards,
+        self, network: Network, config: CompilerConfig, world: World, node: Machine, cards: Cards
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         options = config.experimental_config.aclgraph
         turns, client = self._client.turns, self._client
