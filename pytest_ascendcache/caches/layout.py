@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel
 from pytest_ascendcache.caches.entry import CachedUnit, Entry
@@ -56,6 +57,26 @@ class RankKernel(Entry):
         elif not isinstance(self.info, dict):
             problems.append("the .info file is not a JSON object")
         return problems
+
+    def is_of(self, operator_type: str) -> bool:
+        """Whether it is a kernel of a type, by its name or by what its ``.info`` says: no document
+        gives a name's form."""
+        wanted = _plain(operator_type)
+        said = (_plain(each) for each in leaves(self.info) if isinstance(each, str))
+        return _plain(self.operator_type) == wanted or wanted in said
+
+
+def leaves(value: Any) -> list[Any]:
+    """All keys, strings and numbers of a JSON value."""
+    if isinstance(value, dict):
+        return [leaf for pair in value.items() for each in pair for leaf in leaves(each)]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", "").lower()
 
 
 @dataclass(frozen=True)

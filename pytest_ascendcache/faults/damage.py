@@ -87,7 +87,7 @@ DAMAGES = (
     Damage("metadata-cut-in-half", _text(lambda data: data[: len(data) // 2])),
     Damage("metadata-empty", _text(lambda _: b"")),
     Damage("metadata-not-json", _text(lambda _: b"\x7fELF\0\1\2")),
-    Damage("metadata-not-utf-8", _text(lambda data: data.replace(b"te_", b"te\xff", 1))),
+    Damage("metadata-not-utf-8", _text(lambda data: data.replace(b'"', b'"\xff', 1))),
     Damage("metadata-null", _text(lambda _: b"null")),
     Damage("metadata-an-array", _text(lambda data: b"[" + data + b"]")),
     Damage("metadata-missing", lambda entry: entry.metadata_path.unlink()),

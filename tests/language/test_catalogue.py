@@ -298,3 +298,12 @@ def test_a_sentence_is_recognised(english: str, chinese: str) -> None:
 )
 def test_the_locale_says_the_language(environment: dict[str, str], language: str) -> None:
     assert preferred_language(environment).value == language
+
+
+def test_every_promise_has_words_for_its_breach() -> None:
+    families = ("audit", "release")  # what is wrong there is named by path and value
+    for rule in load_rules():
+        if not rule.startswith(families):
+            said = texts()[f"breach_{rule}"]
+            assert max(map(len, said.values())) <= 110, rule
+            assert not any(each.endswith((".", "。")) for each in said.values()), rule

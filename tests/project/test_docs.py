@@ -68,10 +68,11 @@ def test_the_new_rule_judges_as_its_page_promises(
     page = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")
     package = tmp_path / "pytest_ascendcache"
     shutil.copytree(Path(pytest_ascendcache.__file__).parent, package)
-    rule, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    rule, breach, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     check, defect = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for place, text in (
         ("contract/rules/000-atc-op-compiler-cache-mode.toml", rule),
+        ("language/texts/breaches.toml", breach),
         ("conformance/cache_mode/test_cache_mode.py", check),
         ("qualification/defects/entries.py", defect),
     ):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import Change, RankKernel, Snapshot
+from pytest_ascendcache.caches.layout import leaves
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.combinations.walker import nearest_float32
@@ -272,21 +273,10 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
 
 def _kernel(network: NetworkUnderTest, operator_type: str) -> RankKernel:
     kernels: list[RankKernel] = [
-        kernel
-        for kernel in network.kernels().values()
-        if kernel.operator_type.replace("_", "") == operator_type
+        kernel for kernel in network.kernels().values() if kernel.is_of(operator_type)
     ]
     assert len(kernels) == 1, f"{len(kernels)} kernels are named after {operator_type}"
     return kernels[0]
-
-
-def _leaves(value: Any) -> list[Any]:
-    """All keys, strings and numbers of a JSON value."""
-    if isinstance(value, dict):
-        return [leaf for pair in value.items() for each in pair for leaf in _leaves(each)]
-    if isinstance(value, list):
-        return [leaf for each in value for leaf in _leaves(each)]
-    return [value]
 
 
 @rule("incremental/info-describes")
@@ -294,10 +284,10 @@ def test_info_holds_name_attributes_formats_and_types(network: NetworkUnderTest)
     probes = (replace(LEAKY, format="NCHW", dtype="float16"), Probe("Square", format="NHWC"))
     network.run(probe_network(*probes))
     for probe in probes:
-        leaves = [str(each).lower() for each in _leaves(_kernel(network, probe.node_name).info)]
+        said = [str(each).lower() for each in leaves(_kernel(network, probe.node_name).info)]
         wanted = [probe.type, probe.dtype, probe.format, *probe.shape]
         wanted += [each for name, _, value in probe.attributes for each in (name, value)]
-        missing = [each for each in wanted if str(each).lower() not in leaves]
+        missing = [each for each in wanted if str(each).lower() not in said]
         assert missing == [], f".info of {probe.type} does not say everything"
 
 
@@ -312,7 +302,7 @@ def _replaced(value: Any, old: object, new: object, places: Iterator[bool]) -> A
 
 def _replaced_once(value: Any, old: object, new: object, where: str) -> Any:
     """Replace only the first occurrence, in an input, or the last, in an output."""
-    count = sum(type(each) is type(old) and each == old for each in _leaves(value))
+    count = sum(type(each) is type(old) and each == old for each in leaves(value))
     place = 0 if where == "first" else count - 1
     return _replaced(value, old, new, (number == place for number in range(count)))
 
@@ -404,9 +394,7 @@ def test_numbers_that_differ_a_little_are_other_operators(network: NetworkUnderT
     for _ in range(2):
         run = network.attempt(network.request(wanted))
         assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
-        kernels = [
-            each for each in network.kernels(0).values() if each.operator_type == "leakyrelu"
-        ]
+        kernels = [each for each in network.kernels(0).values() if each.is_of("LeakyRelu")]
         assert len(kernels) == len(probes), network.evidence.found(
             Delivery.ANOTHER, f"{len(probes)} operators have {len(kernels)} kernels", "LeakyRelu"
         )

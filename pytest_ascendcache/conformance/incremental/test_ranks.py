@@ -158,8 +158,8 @@ def test_all_cards_of_a_gang_have_their_directories(
         environment = {**ascend_rank.environment, **gang.environment}
         run = network.attempt(network.request(probe_network(kind), environment=environment))
     ended_well(run)
-    own = [kernel.operator_type for kernel in network.kernels(ascend_rank.rank).values()]
-    assert own == [kind.lower()], "the directory does not hold this rank's kernel, and no other"
+    own = [kernel.is_of(kind) for kernel in network.kernels(ascend_rank.rank).values()]
+    assert own == [True], "the directory does not hold this rank's kernel, and no other"
 
 
 @rule("ranks/isolated")
@@ -202,7 +202,7 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
     ended_well(*runs)
     for rank, each in enumerate(types):
         kernels = network.kernels(rank).values()
-        assert [kernel.operator_type for kernel in kernels] == [each.lower()]
+        assert [kernel.is_of(each) for kernel in kernels] == [True]
         assert [kernel.problems() for kernel in kernels] == [[]]
     own = tuple(f"cache/rank_{rank}/" for rank in range(len(types)))
     assert [path for path in runs[0].files_written if not path.startswith(own)] == []
@@ -246,7 +246,7 @@ def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
     beside = [NamedAlike(own), NamedAlike(own / "kernel_meta")]
     for lacks in (EVERYTHING, frozenset(), frozenset({"exp"})):
         for kernel in network.kernels(rank).values():
-            for path in kernel.paths if kernel.operator_type in lacks else ():
+            for path in kernel.paths if any(map(kernel.is_of, lacks)) else ():
                 path.unlink()
         if lacks != EVERYTHING:
             network.mark(rank)
@@ -515,7 +515,7 @@ def test_two_ranks_of_one_number_do_not_merge(
         errors = "\n".join(run.output for run in runs)
         assert "RANK_ID" in errors, f"no error names RANK_ID: {errors}"
         assert re.search(r"\b1\b", errors), f"no error names the number: {errors}"
-        kept = [kernel.operator_type for kernel in network.kernels(1).values()]
+        kept = [*network.kernels(1)]
         assert len(kept) <= 1, f"one directory holds kernels of two processes: {kept}"
 
     rehearse(story)

@@ -213,12 +213,15 @@ def test_two_runs_meet_whose_operators_come_in_opposite_orders(
     Runs that keep the locks of what they have stored would wait for each other forever.
     """
     cache.marks = False
+    named = cache.elsewhere(cache.sandbox / "named").compile(add, exp, mode=ENABLE)
     one = cache.interruption(add, exp, mode=ENABLE)
-    stems = {each.operator_type: stem for stem, each in cache.entries().items()}
+    of_add, of_exp = named.stem(add), named.stem(exp)
+    if of_add is None or of_exp is None or {of_add, of_exp} != {*cache.entries()}:
+        raise NotDecidable("no file tells which entry is that of which operator")
     one.reset()
     other = cache.interruption(exp, add, mode=ENABLE)
-    first = _turn(one, stems["add"], stems["exp"])
-    second = _turn(other, stems["exp"], stems["add"])
+    first = _turn(one, of_add, of_exp)
+    second = _turn(other, of_exp, of_add)
     runs = _meeting(one, first, other, second)
     if _stuck(runs):  # the first time, a busy machine may be to blame
         runs = _meeting(one, first, other, second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 
 from pytest_ascendcache.qualification.catalogue import innocent
 from pytest_ascendcache.reference.errors import AtcError
@@ -18,6 +19,7 @@ from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 
 THREE = "其中包含Square算子的`.o`文件、`.json`文件、`.info`文件以及其他文件。"
 RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名称、算子属性"
+FINDS = "`.info`文件用于查找并确定算子的`.o`文件是否可复用。"
 LATE = "可能会引起不需重新编译算子的部分卡等候超时,导致执行失败。"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
@@ -43,6 +45,13 @@ def _(self, right, found, wanted):
 def a_log_beside_each_kernel(self, right, entry, *arguments):
     """Beside the three files of a rank's kernel lies a log."""
     return {entry.directory / f"{entry.stem}.log": b"compiled\n", **right(entry, *arguments)}
+
+
+@innocent(FINDS, twin="one-kernel-an-operator-type", company=NAMES, overrides=InfoPolicy.stem)
+def rank_names_are_hashes(self, right, inputs):
+    """A rank's kernel is named by a hash alone."""
+    stem, _, rank = right(inputs).rpartition("_")
+    return f"k_{zlib.crc32(stem.encode())}_{rank}"
 
 
 @innocent(LATE, twin="error-names-no-rank", company=NAMES, overrides=RendezvousPolicy.too_late)
