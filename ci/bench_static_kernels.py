@@ -24,7 +24,7 @@ from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.static_kernel.archive import Manifest
+from pytest_ascendcache.reference.static_kernel.archive import PackageManifest
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 from pytest_ascendcache.toolchains import Toolchain
@@ -129,7 +129,7 @@ def _package(directory: Path, name: str, kernels: int) -> Path:
         for number in range(kernels)
     ]
     index = {"Add": {"simplifiedKeyMode": 0, "staticList": entries}}
-    manifest = Manifest(name, "Ascend910B1", "ascend910b", index, {})
+    manifest = PackageManifest(name, "Ascend910B1", "ascend910b", index, {})
     run = directory / f"{name}.run"
     run.write_bytes(PackagePolicy().content(manifest, {path: b"kernel"}))
     run.chmod(0o750)

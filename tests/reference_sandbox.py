@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, write_single_op
 from pytest_ascendcache.reference import atc as atc_command
-from pytest_ascendcache.reference.om import Model
+from pytest_ascendcache.reference.om import OmModel
 
 SOC, OTHER_SOC = "Ascend910B1", "Ascend310P3"
 LOCK = ".op_cache.lock"
@@ -90,7 +90,7 @@ class Sandbox:
         }
 
     def kernel(self, name="abs"):
-        return Model.read(self.output / f"{name}.om").object
+        return OmModel.read(self.output / f"{name}.om").object
 
     def stem(self, kind="abs"):
         (path,) = self.soc().glob(f"te_{kind}_*.json")

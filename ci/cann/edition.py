@@ -8,13 +8,13 @@ from pathlib import Path
 from pytest_ascendcache.contract.editions import chosen_for
 from pytest_ascendcache.toolchains.cann_cache import SourceError
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan
 
 
 def main() -> int:
     """``edition.py DIR`` prints the value for ``--ascend-edition``; returns 2 if it is unsure."""
     try:
-        release = Checkout.open(Path(sys.argv[1]), Plan.load()).release
+        release = Checkout.open(Path(sys.argv[1]), BuildPlan.load()).release
     except SourceError as error:
         print(f"ci/verify-cann: {error}", file=sys.stderr)
         return 2

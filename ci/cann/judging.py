@@ -21,7 +21,7 @@ from ordering import BROKEN
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError
 from pytest_ascendcache.toolchains.cann_cache.build import Toolkit
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan
 
 ABOUT = {
     "te_cache_manager": (
@@ -67,7 +67,7 @@ class Answer:
     check: str = ""
 
 
-def copy_of(source: Path, to: Path, plan: Plan) -> None:
+def copy_of(source: Path, to: Path, plan: BuildPlan) -> None:
     """Copy the part of a checkout that a build reads."""
     for group in plan.groups:
         for include in group.includes:
@@ -126,7 +126,7 @@ class Place:
     """A copy of a checkout, in which one mutant at a time is built and judged."""
 
     def __init__(self, source: Path, root: Path, way: Way) -> None:
-        plan = Plan.load()
+        plan = BuildPlan.load()
         copy_of(source, root, plan)
         self.root = root
         self._way = way

@@ -30,7 +30,10 @@ def main(arguments: Sequence[str]) -> None:
 def compiled(kind: str, operator: dict[str, Any], soc: str, kept: Path) -> None:
     """Compile into ``kept``. The metadata comes last, because it marks the entry as complete."""
     from pytest_ascendcache.operators.opinfo_json import parse_opinfo
-    from pytest_ascendcache.reference.static_kernel.compilation import Job, StaticKernelPolicy
+    from pytest_ascendcache.reference.static_kernel.compilation import (
+        Job,
+        StaticKernelPolicy,
+    )
 
     fields = {**operator, "op_type": kind}
     for group in ("inputs", "outputs", "attrs"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pytest_ascendcache.audit.reading import Trouble
 from pytest_ascendcache.caches.elf import MAGIC
-from pytest_ascendcache.caches.recognition import Kind, split
+from pytest_ascendcache.caches.recognition import CacheKind, split
 
 _LOADED = frozenset(
     (
@@ -103,7 +103,7 @@ def is_of_package(directory: str, name: str) -> str:
     return _PACKAGED.get(split(name)[1], "") if inside else ""
 
 
-def is_loadable(name: str, head: bytes, kind: Kind | None) -> bool:
+def is_loadable(name: str, head: bytes, kind: CacheKind | None) -> bool:
     """Return whether a toolchain could load a file that belongs to no entry, by its name and its
     first bytes. Outside of a cache that needs an object of an Ascend chip."""
     if _KEPT_BY_HAND.fullmatch(name):

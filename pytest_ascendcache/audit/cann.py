@@ -20,9 +20,9 @@ from pytest_ascendcache.audit.agreement import (
     missing_symbol,
 )
 from pytest_ascendcache.audit.entries import (
+    EntryJudge,
     EntryProblem,
     Files,
-    Judge,
     Metadata,
     Toolchains,
     check_object,
@@ -31,7 +31,7 @@ from pytest_ascendcache.audit.entries import (
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
-from pytest_ascendcache.audit.limits import Aging
+from pytest_ascendcache.audit.limits import AgingForecast
 from pytest_ascendcache.audit.reading import Content, Folder, numbers, short
 from pytest_ascendcache.caches.recognition import KERNEL_NAME, split
 
@@ -48,7 +48,7 @@ _STAMPS = ("adk_version", "ops_version")
 
 
 @dataclass
-class KernelFolder(Judge):
+class KernelFolder(EntryJudge):
     """Judges metadata and the objects it names.
 
     ``seen`` is called with each object that metadata leads to, ``chip`` is the one that the
@@ -218,7 +218,7 @@ class SocCache(KernelFolder):
     """Judges the cache of one SoC, and computes what of it would age."""
 
     _: KW_ONLY
-    aging: Aging = field(default_factory=Aging)
+    aging: AgingForecast = field(default_factory=AgingForecast)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         self.aging.total += info.st_size

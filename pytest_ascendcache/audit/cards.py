@@ -29,7 +29,7 @@ pod layer task seed case
 _IS_CARD, _IS_NONE = frozenset(_CARDS.split()), frozenset(_OTHERS.split())
 
 
-class Card(NamedTuple):
+class CardDirectory(NamedTuple):
     """A directory of one card: what its job's cards have in common, its number, and the path of
     the directory that counts. ``surely`` tells whether the name says that it is a card."""
 
@@ -39,7 +39,7 @@ class Card(NamedTuple):
     surely: bool
 
 
-def card_of(path: str) -> Card | None:
+def card_of(path: str) -> CardDirectory | None:
     """Return the card that a path below an audited directory belongs to, or None.
 
     A directory of a device may hold that of a rank: the rank counts.
@@ -61,7 +61,7 @@ def card_of(path: str) -> Card | None:
     ]
     if index in ranked:  # a device's directory above a rank's says nothing more
         job = [part for at, part in enumerate(job) if not (at < index and at in sure)]
-    return Card("/".join(job), number, "/".join(parts[: index + 1]), surely)
+    return CardDirectory("/".join(job), number, "/".join(parts[: index + 1]), surely)
 
 
 def _counted(name: str) -> tuple[int, bool] | None:

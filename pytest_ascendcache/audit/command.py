@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_ascendcache.audit.page import page, table
 from pytest_ascendcache.audit.result import Audit, answer, as_dict
 from pytest_ascendcache.audit.scan import audit
-from pytest_ascendcache.audit.walk import Watch, holds_a_cache
+from pytest_ascendcache.audit.walk import WalkWatch, holds_a_cache
 from pytest_ascendcache.contract import Edition, NoEditionError, Verdict
 from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.files import write_output
@@ -119,7 +119,9 @@ def _audited(
         line = text("audit_progress", language, names=names, directory=directory)
         print(f"\r{line}", end="", file=sys.stderr, flush=True)
 
-    result = audit(directory, edition=edition, watch=Watch(seconds, progress if shown else None))
+    result = audit(
+        directory, edition=edition, watch=WalkWatch(seconds, progress if shown else None)
+    )
     if shown:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return result

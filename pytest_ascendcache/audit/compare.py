@@ -14,13 +14,13 @@ from functools import partial
 
 from pytest_ascendcache.audit.cann import KernelFolder
 from pytest_ascendcache.audit.cards import card_of, copied, count_from_zero, own_device
-from pytest_ascendcache.audit.entries import Judge
+from pytest_ascendcache.audit.entries import EntryJudge
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import Reader, numbers, short
 from pytest_ascendcache.audit.result import Audit
-from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, Kind, split
+from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, CacheKind, split
 
 _NO_CARDS = "there are no caches of several ranks in it"
 _NAMED = 5
@@ -28,16 +28,16 @@ _COMPARED = (RankKernels, GraphCache, KernelFolder)
 
 
 @dataclass(frozen=True)
-class Job:
+class JobOfCards:
     """The directories of one job's cards by number; those in ``cold`` have no kernels."""
 
-    kind: Kind
+    kind: CacheKind
     units: dict[int, str]
     surely: bool
 
 
 @dataclass(frozen=True)
-class Cards:
+class CardsOfJobs:
     """Adds findings about the cards in the result of an audit."""
 
     result: Audit
@@ -50,15 +50,15 @@ class Cards:
         if not jobs:
             checks = (Check.RANKS_AGREE, Check.RANK_DUPLICATES)
             self.result.inapplicable |= dict.fromkeys(checks, _NO_CARDS)
-        elif all(job.kind is Kind.GRAPH_CACHE for job in jobs):
+        elif all(job.kind is CacheKind.GRAPH_CACHE for job in jobs):
             detail = "graphs are never the same bytes twice"
             self.result.inapplicable[Check.RANK_DUPLICATES] = detail
         for job in jobs:
             self._compare(job)
 
-    def _jobs(self) -> list[Job]:
-        units: defaultdict[tuple[Kind, str], dict[int, str]] = defaultdict(dict)
-        surely: dict[tuple[Kind, str], bool] = {}
+    def _jobs(self) -> list[JobOfCards]:
+        units: defaultdict[tuple[CacheKind, str], dict[int, str]] = defaultdict(dict)
+        surely: dict[tuple[CacheKind, str], bool] = {}
         for unit, kind in sorted(self.result.kinds.items()):
             card = card_of(unit)
             if card is not None and isinstance(self.result.units[unit], _COMPARED):
@@ -66,10 +66,15 @@ class Cards:
                 surely[kind, card.job] = card.surely
         for directory in self.result.counted:
             self._add_cold(directory, units)
-        jobs = (Job(kind, found, surely[kind, job]) for (kind, job), found in sorted(units.items()))
+        jobs = (
+            JobOfCards(kind, found, surely[kind, job])
+            for (kind, job), found in sorted(units.items())
+        )
         return [each for each in jobs if each.surely or self._looks_like_one(each)]
 
-    def _add_cold(self, directory: str, units: Mapping[tuple[Kind, str], dict[int, str]]) -> None:
+    def _add_cold(
+        self, directory: str, units: Mapping[tuple[CacheKind, str], dict[int, str]]
+    ) -> None:
         """Add a card that has a directory but lost the kernels or graphs in it."""
         card = card_of(directory)
         if card is None or card.place != directory:
@@ -84,7 +89,7 @@ class Cards:
             found[card.number] = unit
             self.result.units.setdefault(unit, _empty(kind, self.ledger))
 
-    def _looks_like_one(self, job: Job) -> bool:
+    def _looks_like_one(self, job: JobOfCards) -> bool:
         """Return whether directories that only count are cards: numbered from zero, with kernels
         in common."""
         keys = [frozenset(self._keys(unit)) for unit in job.units.values()]
@@ -96,7 +101,7 @@ class Cards:
         judge = self.result.units[unit]
         return judge.keys if isinstance(judge, _COMPARED) else numbers()
 
-    def _compare(self, job: Job) -> None:
+    def _compare(self, job: JobOfCards) -> None:
         # Imported late: it needs numpy, and most caches belong to no ranks.
         from pytest_ascendcache.audit.ranks import compare_contents, compare_objects, compare_ranks
 
@@ -125,7 +130,7 @@ class Cards:
             note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
             self.result.notes.setdefault(Check.RANK_DUPLICATES, []).append(note)
 
-    def _odd_ones(self, units: Mapping[int, str], judges: Mapping[int, Judge]) -> None:
+    def _odd_ones(self, units: Mapping[int, str], judges: Mapping[int, EntryJudge]) -> None:
         """Report cards whose graphs are of other scripts, or whose kernels are for another chip,
         than those of most cards."""
         scripts, chips = dict[int, str](), dict[int, str]()
@@ -144,7 +149,7 @@ class Cards:
             detail = f"has kernels for {chips[number]}, and most cards have those of another chip"
             self.ledger.add(Check.ONE_TOOLCHAIN, units[number], detail)
 
-    def _own_devices(self, judges: Mapping[int, Judge]) -> dict[int, int]:
+    def _own_devices(self, judges: Mapping[int, EntryJudge]) -> dict[int, int]:
         devices = {
             number: Counter(judge.devices)
             for number, judge in judges.items()
@@ -152,7 +157,7 @@ class Cards:
         }
         return {number: own_device(each) for number, each in devices.items()}
 
-    def _own_keys(self, judge: Judge, device: int | None) -> array[int]:
+    def _own_keys(self, judge: EntryJudge, device: int | None) -> array[int]:
         """Return the keys of the kernels that a card will look for."""
         if isinstance(judge, RankKernels):
             pairs = zip(judge.keys, judge.devices, strict=True)
@@ -167,7 +172,7 @@ class Cards:
                 listed = os.listdir(folder.descriptor)  # noqa: PTH208 - of an open directory
         except OSError:
             return []
-        of_cards = self.result.kinds.get(unit) in (Kind.KERNEL_META, Kind.GRAPH_CACHE)
+        of_cards = self.result.kinds.get(unit) in (CacheKind.KERNEL_META, CacheKind.GRAPH_CACHE)
         found = {name_key(name) if of_cards else _stem(name) for name in listed}
         return sorted(printable(each.decode()) for each in found if short(each) in keys)[:_NAMED]
 
@@ -178,10 +183,10 @@ def _odd(said: Mapping[int, str]) -> list[int]:
     return [number for number, each in said.items() if each != most[0][0]]
 
 
-def _empty(kind: Kind, ledger: Ledger) -> Judge:
-    if kind is Kind.KERNEL_META:
+def _empty(kind: CacheKind, ledger: Ledger) -> EntryJudge:
+    if kind is CacheKind.KERNEL_META:
         return RankKernels(ledger)
-    if kind is Kind.GRAPH_CACHE:
+    if kind is CacheKind.GRAPH_CACHE:
         return GraphCache(ledger)
     return KernelFolder(ledger, seen=lambda *_: None)
 

@@ -74,7 +74,7 @@ def reported(ledger: Ledger) -> Iterator[None]:
 
 
 @dataclass
-class Judge(ABC):
+class EntryJudge(ABC):
     """Judges the files of one unit: one SoC's cache, one rank's kernels, one compile's outputs."""
 
     ledger: Ledger

@@ -48,7 +48,7 @@ class Finding:
 
 
 @dataclass
-class Found:
+class FindingsOfRule:
     """All findings of one rule: their number, their bytes, and the first ones by path."""
 
     count: int = 0
@@ -81,14 +81,14 @@ class Ledger:
     """Findings by rule. ``suggest`` is called with each removal that mends the cache."""
 
     suggest: Callable[[Removal], None] | None = None
-    found: dict[Check, Found] = field(default_factory=dict)
+    found: dict[Check, FindingsOfRule] = field(default_factory=dict)
 
     def add(
         self, check: Check, path: str, detail: str, size: int = 0, remove: tuple[str, ...] = ()
     ) -> None:
         """Enter a fault of ``path``; removing the files ``remove`` mends it."""
         finding = Finding(printable(path), detail, size, check.value)
-        self.found.setdefault(check, Found()).add(finding)
+        self.found.setdefault(check, FindingsOfRule()).add(finding)
         if remove and self.suggest is not None:
             self.suggest(Removal(check.value, f"{finding.path}: {detail}", remove))
 

@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pytest_ascendcache.audit.entries import (
+    EntryJudge,
     Files,
-    Judge,
     Metadata,
     check_whole,
     kind_of,
@@ -24,7 +24,7 @@ from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.recognition import split
 
 
-class GeGraphs(Judge):
+class GeGraphs(EntryJudge):
     """Judges graphs that GE compiled, and the index of each graph key, whose files lie beside."""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
@@ -54,7 +54,7 @@ class GeGraphs(Judge):
         raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
 
-class PackageConfig(Judge):
+class PackageConfig(EntryJudge):
     """Judges what an operator package says of its kernels, which lie below its grandparent."""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:

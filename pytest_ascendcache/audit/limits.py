@@ -123,7 +123,7 @@ def limits_of(
 
 
 @dataclass
-class Aging:
+class AgingForecast:
     """Sizes and access times of a SoC's entries; a million entries take 16 MB.
 
     ``total`` is the bytes of all files. Only the least recently used entries are kept by name.

@@ -22,8 +22,8 @@ from pytest_ascendcache.audit.agreement import (
     missing_symbol,
 )
 from pytest_ascendcache.audit.entries import (
+    EntryJudge,
     Files,
-    Judge,
     Metadata,
     Toolchains,
     check_object,
@@ -42,7 +42,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
 
 
 @dataclass
-class RankKernels(Judge):
+class RankKernels(EntryJudge):
     """Judges one rank's ``kernel_meta``.
 
     ``keys`` stand for the kernels of which any file exists, whatever their device, and ``devices``
@@ -137,7 +137,7 @@ def _object_name(metadata: Metadata, stem: str) -> str:
     return str(name + metadata.fields["binFileSuffix"])
 
 
-class AkgKernels(Judge):
+class AkgKernels(EntryJudge):
     """Judges kernels of AKG: ``.info``, objects, and a ``.json`` with the digests, written last."""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
@@ -182,7 +182,7 @@ def _is_first(folder: Folder, stem: str, suffix: str, suffixes: Sequence[str]) -
 
 
 def _metadata(
-    judge: Judge, folder: Folder, name: str, info: os.stat_result, suffixes: Sequence[str]
+    judge: EntryJudge, folder: Folder, name: str, info: os.stat_result, suffixes: Sequence[str]
 ) -> Metadata | None:
     """Read the metadata of the kernel that the file ``name`` belongs to, and count the entry."""
     stem, suffix = split(name)
@@ -195,7 +195,7 @@ def _metadata(
 
 
 @dataclass
-class GraphCache(Judge):
+class GraphCache(EntryJudge):
     """Judges graphs, numbered as they were compiled, and the digest of the scripts behind them.
 
     ``keys`` stand for the graphs' file names, ``scripts`` is that digest, of any role.

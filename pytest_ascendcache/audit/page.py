@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.result import Audit, answer, story, undecided
-from pytest_ascendcache.caches.recognition import Kind
+from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Level, Verdict, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.words.layout import WIDTH, columns, cut, wrapped
@@ -67,7 +67,7 @@ def headline(result: Audit, language: Language) -> str:
     if verdict is Verdict.FAIL:
         return text("audit_broken", language, count=count)
     kinds = {*result.kinds.values()}
-    if kinds == {Kind.SCRATCH}:
+    if kinds == {CacheKind.SCRATCH}:
         return text("audit_scratch", language)
     if verdict is Verdict.WARN:
         return text("audit_warned", language, count=count)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.account import Account
-from pytest_ascendcache.audit.entries import Judge
-from pytest_ascendcache.audit.findings import Check, Found
+from pytest_ascendcache.audit.entries import EntryJudge
+from pytest_ascendcache.audit.findings import Check, FindingsOfRule
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.reading import Trouble
-from pytest_ascendcache.caches.recognition import Kind
+from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Level, Verdict, load_rules
 
 _SHOWN = 5
@@ -45,10 +45,10 @@ class Audit:
     """
 
     directory: Path
-    units: dict[str, Judge] = field(default_factory=dict)
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    units: dict[str, EntryJudge] = field(default_factory=dict)
+    kinds: dict[str, CacheKind] = field(default_factory=dict)
     counted: list[str] = field(default_factory=list)
-    found: Mapping[Check, Found] = field(default_factory=dict)
+    found: Mapping[Check, FindingsOfRule] = field(default_factory=dict)
     notes: dict[Check, list[str]] = field(default_factory=dict)
     inapplicable: dict[Check, str] = field(default_factory=dict)
     unlisted: Trouble = field(default_factory=Trouble)
@@ -74,7 +74,7 @@ class Audit:
 
 def undecided(result: Audit, check: Check) -> str:
     """Return why an audit cannot decide a rule; empty if it can."""
-    found = result.found.get(check, Found())
+    found = result.found.get(check, FindingsOfRule())
     so_far = f" (found so far: {found.count})" if found.count else ""
     if result.changed.count:
         return (

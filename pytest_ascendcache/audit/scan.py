@@ -18,7 +18,7 @@ from pytest_ascendcache.audit.beside import Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
-    Judge,
+    EntryJudge,
     kind_of,
     reported,
 )
@@ -28,10 +28,10 @@ from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKerne
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
-from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
+from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
 from pytest_ascendcache.audit.summary import Summary
-from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, Watch
-from pytest_ascendcache.caches.recognition import Kind, Place, split
+from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, WalkWatch
+from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default
 
@@ -50,7 +50,7 @@ def audit(
     environment: Mapping[str, str] | None = None,
     suggest: Callable[[Removal], None] | None = None,
     edition: Edition | None = None,
-    watch: Watch | None = None,
+    watch: WalkWatch | None = None,
 ) -> Audit:
     """Read every file below ``directory`` once.
 
@@ -63,13 +63,13 @@ def audit(
     return scan.run(os.environ if environment is None else environment, edition or default())
 
 
-_JUDGES: Mapping[Kind, type[Judge]] = {
-    Kind.KERNEL_META: RankKernels,
-    Kind.AKG: AkgKernels,
-    Kind.GRAPH_CACHE: GraphCache,
-    Kind.STATIC_OUTPUTS: StaticOutputs,
-    Kind.GE_GRAPHS: GeGraphs,
-    Kind.PACKAGE_CONFIG: PackageConfig,
+_JUDGES: Mapping[CacheKind, type[EntryJudge]] = {
+    CacheKind.KERNEL_META: RankKernels,
+    CacheKind.AKG: AkgKernels,
+    CacheKind.GRAPH_CACHE: GraphCache,
+    CacheKind.STATIC_OUTPUTS: StaticOutputs,
+    CacheKind.GE_GRAPHS: GeGraphs,
+    CacheKind.PACKAGE_CONFIG: PackageConfig,
 }
 """The judges that need nothing but the ledger."""
 
@@ -78,13 +78,13 @@ class _Scan:
     """The pass over one directory; sends each file to the judge of its cache, and accounts for
     every name."""
 
-    def __init__(self, directory: Path, ledger: Ledger, watch: Watch | None) -> None:
+    def __init__(self, directory: Path, ledger: Ledger, watch: WalkWatch | None) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._beside = Beside(self._result, ledger)
         self._reader = Reader()
         self._interruptible = watch is not None
-        self._watch = watch or Watch()
+        self._watch = watch or WalkWatch()
         self._owners: Counter[int] = Counter()
         self._owned: defaultdict[int, list[str]] = defaultdict(list)
 
@@ -143,7 +143,7 @@ class _Scan:
             else:
                 self._no_file(folder, name, judge, place)
 
-    def _inner_directory(self, folder: Folder, name: str, judge: Judge | None) -> None:
+    def _inner_directory(self, folder: Folder, name: str, judge: EntryJudge | None) -> None:
         if isinstance(judge, StaticOutputs):
             judge.directory(folder, name)
         info = folder.look(name) if judge is not None and split(name)[1] in _OF_FILES else None
@@ -152,26 +152,28 @@ class _Scan:
         detail = "is a directory where a file is expected: nothing can be stored there"
         self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
 
-    def _judge(self, place: Place) -> Judge:
+    def _judge(self, place: CachePlace) -> EntryJudge:
         units, unit = self._result.units, place.unit
         if unit not in units:
             self._result.kinds[unit] = place.kind
             path = str(self._result.directory / unit)
-            if place.kind is Kind.SOC:
+            if place.kind is CacheKind.SOC:
                 chip = chip_of(path.rpartition("/")[2])
                 units[unit] = SocCache(self._ledger, seen=self._seen, chip=chip)
-            elif place.kind is Kind.KERNELS:
+            elif place.kind is CacheKind.KERNELS:
                 chip = chip_of(unit or path)
                 units[unit] = KernelFolder(self._ledger, seen=self._seen, chip=chip)
-            elif place.kind is Kind.STATIC_INSTALLED:
-                units[unit] = InstalledKernels(self._ledger, unit=unit)
-            elif place.kind is Kind.SCRATCH:
+            elif place.kind is CacheKind.STATIC_INSTALLED:
+                units[unit] = AuditedInstallation(self._ledger, unit=unit)
+            elif place.kind is CacheKind.SCRATCH:
                 units[unit] = Scratch(self._ledger, place=path)
             else:
                 units[unit] = _JUDGES[place.kind](self._ledger)
         return units[unit]
 
-    def _file(self, folder: Folder, name: str, judge: Judge | None, place: Place | None) -> None:
+    def _file(
+        self, folder: Folder, name: str, judge: EntryJudge | None, place: CachePlace | None
+    ) -> None:
         """Judge a regular file that is not judged together with another one."""
         account = self._result.account
         if place is None and not name.endswith(".o"):
@@ -205,8 +207,8 @@ class _Scan:
         name: str,
         info: os.stat_result,
         is_judged: bool,
-        judge: Judge | None,
-        place: Place | None,
+        judge: EntryJudge | None,
+        place: CachePlace | None,
     ) -> None:
         """Enter a regular file in the account."""
         account = self._result.account
@@ -234,7 +236,7 @@ class _Scan:
         self._result.bytes += info.st_size
         self._attributes(folder, name, info)
 
-    def _blamed(self, folder: Folder, name: str, judge: Judge, info: os.stat_result) -> bool:
+    def _blamed(self, folder: Folder, name: str, judge: EntryJudge, info: os.stat_result) -> bool:
         """Return whether an entry is blamed for what is no regular file in its place."""
         try:
             with reported(self._ledger):
@@ -243,7 +245,9 @@ class _Scan:
             self._result.changed.add(str(error))
         return True
 
-    def _no_file(self, folder: Folder, name: str, judge: Judge | None, place: Place | None) -> None:
+    def _no_file(
+        self, folder: Folder, name: str, judge: EntryJudge | None, place: CachePlace | None
+    ) -> None:
         """Judge a link, pipe, socket or device."""
         path, info = folder.path(name), folder.look(name)
         if info is None:

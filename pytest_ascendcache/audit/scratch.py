@@ -13,7 +13,7 @@ import re
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from pytest_ascendcache.audit.entries import Judge
+from pytest_ascendcache.audit.entries import EntryJudge
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.reading import Folder
@@ -28,7 +28,7 @@ IGNORE = "kernel_meta/"
 
 
 @dataclass
-class Scratch(Judge):
+class Scratch(EntryJudge):
     """Looks for the owner of scratch; nothing in it is an entry, so nothing is judged.
 
     ``place`` is the absolute path, ``owners`` are process ids with the paths they recorded.

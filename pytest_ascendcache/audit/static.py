@@ -13,9 +13,9 @@ from typing import Any
 
 from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
 from pytest_ascendcache.audit.entries import (
+    EntryJudge,
     EntryProblem,
     Files,
-    Judge,
     check_object,
     check_whole,
     kind_of,
@@ -32,7 +32,7 @@ _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
 
 
-class StaticOutputs(Judge):
+class StaticOutputs(EntryJudge):
     """Judges the outputs of a compile: operator information, and the packages made of it."""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
@@ -65,7 +65,7 @@ class StaticOutputs(Judge):
 
 
 @dataclass
-class InstalledKernels(Judge):
+class AuditedInstallation(EntryJudge):
     """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC."""
 
     _: KW_ONLY

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from pytest_ascendcache.audit.agreement import CHIP, is_same_chip
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
-from pytest_ascendcache.audit.compare import Cards
+from pytest_ascendcache.audit.compare import CardsOfJobs
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
@@ -19,8 +19,8 @@ from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
-from pytest_ascendcache.audit.static import InstalledKernels
-from pytest_ascendcache.caches.recognition import Kind
+from pytest_ascendcache.audit.static import AuditedInstallation
+from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Edition
 
 _NO_CANN = "there is no operator cache of CANN in it"
@@ -47,21 +47,21 @@ class Summary:
         result = self.result
         self._limits()
         for unit, judge in result.units.items():
-            if isinstance(judge, InstalledKernels):
+            if isinstance(judge, AuditedInstallation):
                 judge.conclude()
             elif isinstance(judge, Scratch):
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
         self._toolchains()
         self._machines()
         self._chips()
-        Cards(result, self.ledger, self.reader).conclude()
+        CardsOfJobs(result, self.ledger, self.reader).conclude()
         self._emptiness()
         notes = self._notes(Check.WHOLE_ENTRIES)
         notes.append(result.describe())
         notes += result.account.lines()
         if result.stopped:
             notes.append(f"the search ended early: {result.stopped}")
-        if {*result.kinds.values()} <= {Kind.GRAPH_CACHE, Kind.GE_GRAPHS}:
+        if {*result.kinds.values()} <= {CacheKind.GRAPH_CACHE, CacheKind.GE_GRAPHS}:
             result.inapplicable |= dict.fromkeys((Check.DIGESTS, Check.NAMES_INSIDE), _ONLY_GRAPHS)
         if renewed := self.reader.renewed:
             notes.append(f"{renewed} access times could not be kept: only a file's owner may")
@@ -172,7 +172,7 @@ class Summary:
 
     def _group(self, unit: str) -> str:
         """Return what a unit shares with the other SoCs of its cache or ranks of its job."""
-        if self.result.kinds[unit] is Kind.SOC and unit:
+        if self.result.kinds[unit] is CacheKind.SOC and unit:
             return str(PurePath(unit).parent)
         card = card_of(unit)
         return card.job if card is not None and card.surely else unit

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
-from pytest_ascendcache.caches.recognition import Kind, Place, recognise
+from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, recognise
 
 _PEEK = 256
 """How many names decide what a directory is if its own name does not."""
@@ -28,7 +28,7 @@ class Stopped(Exception):
 
 
 @dataclass
-class Watch:
+class WalkWatch:
     """Ends a search after ``seconds``, and tells how far it is: ``progress`` is called with the
     number of names about twice a second."""
 
@@ -54,7 +54,7 @@ class Visit:
     """One directory: what it is, and what is in it. Call ``enter`` with the name of each
     directory among the ``entries``."""
 
-    place: Place | None
+    place: CachePlace | None
     folder: Folder
     entries: Iterator[os.DirEntry[str]]
     enter: Callable[[str], None]
@@ -76,7 +76,7 @@ class Walk:
     too_deep: Callable[[str], None] = lambda _: None
 
     def __iter__(self) -> Iterator[Visit]:
-        waiting: list[tuple[str, Place | None, int]] = [("", None, 0)]
+        waiting: list[tuple[str, CachePlace | None, int]] = [("", None, 0)]
         while waiting:
             relative, above, depth = waiting.pop()
             try:
@@ -90,9 +90,9 @@ class Walk:
     def _visit(
         self,
         folder: Folder,
-        above: Place | None,
+        above: CachePlace | None,
         depth: int,
-        waiting: list[tuple[str, Place | None, int]],
+        waiting: list[tuple[str, CachePlace | None, int]],
     ) -> Iterator[Visit]:
         before = os.fstat(folder.descriptor).st_mtime_ns
         with os.scandir(folder.descriptor) as listing:
@@ -100,7 +100,7 @@ class Walk:
             names = [each.name for each in first]
             place = recognise(self.root / folder.relative, folder.relative, above, names)
             if place is None and (kind := _kind_by_content(folder, names)) is not None:
-                place = Place(kind, folder.relative)
+                place = CachePlace(kind, folder.relative)
             deeper = 0 if place is not None else depth + 1
 
             def enter(name: str) -> None:
@@ -118,7 +118,7 @@ class Walk:
             self.changed(f"files came or went in {folder.relative or self.root}")
 
 
-def _kind_by_content(folder: Folder, names: list[str]) -> Kind | None:
+def _kind_by_content(folder: Folder, names: list[str]) -> CacheKind | None:
     """Return what an unknown directory is by its JSON files: those of kernels name objects, those
     of GE's graphs list files."""
     for name in [each for each in names if each.endswith((".json", ".idx"))][:_LOOKED_INTO]:
@@ -130,9 +130,9 @@ def _kind_by_content(folder: Folder, names: list[str]) -> Kind | None:
         except (CannotRead, ChangedWhileRead):
             continue
         if content and b'"binFileName"' in content.data and b'"kernelName"' in content.data:
-            return Kind.KERNELS
+            return CacheKind.KERNELS
         if content and b'"cache_file_list"' in content.data:
-            return Kind.GE_GRAPHS
+            return CacheKind.GE_GRAPHS
     return None
 
 

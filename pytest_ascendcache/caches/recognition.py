@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import PurePath
 
 
-class Kind(str, Enum):
+class CacheKind(str, Enum):
     """The kind of a directory. The values appear in reports."""
 
     KERNEL_CACHE = "CANN operator cache"
@@ -35,18 +35,18 @@ class Kind(str, Enum):
     @property
     def holds_entries(self) -> bool:
         """Whether the directory itself contains cached files, not only directories with them."""
-        return self not in (Kind.KERNEL_CACHE, Kind.RANK)
+        return self not in (CacheKind.KERNEL_CACHE, CacheKind.RANK)
 
 
 @dataclass(frozen=True)
-class Place:
+class CachePlace:
     """A directory of a known kind.
 
     ``unit`` is the relative path of the directory whose files belong together: one SoC's entries,
     one rank's kernels, one run's outputs.
     """
 
-    kind: Kind
+    kind: CacheKind
     unit: str
 
 
@@ -70,83 +70,85 @@ Ascend C end in a digest."""
 
 PID_INFO = "buildPidInfo.json"
 _BY_NAME = {
-    "kernel_cache": Kind.KERNEL_CACHE,
-    "akg_kernel_meta": Kind.AKG,
-    "graph_cache": Kind.GRAPH_CACHE,
-    "aclnn_static_shape_kernel_outputs": Kind.STATIC_OUTPUTS,
-    "static_kernel_compile_outputs": Kind.STATIC_OUTPUTS,
+    "kernel_cache": CacheKind.KERNEL_CACHE,
+    "akg_kernel_meta": CacheKind.AKG,
+    "graph_cache": CacheKind.GRAPH_CACHE,
+    "aclnn_static_shape_kernel_outputs": CacheKind.STATIC_OUTPUTS,
+    "static_kernel_compile_outputs": CacheKind.STATIC_OUTPUTS,
 }
 
 
 def recognise(
-    path: PurePath, relative: str, parent: Place | None, names: Collection[str]
-) -> Place | None:
+    path: PurePath, relative: str, parent: CachePlace | None, names: Collection[str]
+) -> CachePlace | None:
     """Recognise a directory by its path, its parent's place and the first ``names`` in it.
 
     ``relative`` is its path below the directory that was searched. Returns ``None`` for a
     directory that is no cache.
     """
     if _SCRATCH.fullmatch(path.name):
-        inside = parent is not None and parent.kind is Kind.SCRATCH
-        return parent if inside else Place(Kind.SCRATCH, relative)
-    if parent is not None and parent.kind is Kind.KERNEL_CACHE:
+        inside = parent is not None and parent.kind is CacheKind.SCRATCH
+        return parent if inside else CachePlace(CacheKind.SCRATCH, relative)
+    if parent is not None and parent.kind is CacheKind.KERNEL_CACHE:
         # The document's own example names kernel_cache, and ATC adds another one.
-        return Place(Kind.KERNEL_CACHE if path.name in _BY_NAME else Kind.SOC, relative)
-    if parent is not None and parent.kind.holds_entries and parent.kind is not Kind.KERNELS:
+        return CachePlace(
+            CacheKind.KERNEL_CACHE if path.name in _BY_NAME else CacheKind.SOC, relative
+        )
+    if parent is not None and parent.kind.holds_entries and parent.kind is not CacheKind.KERNELS:
         # Each run has an output directory of its own, next to files of any kind.
-        inner = _by_path(path) if parent.kind is Kind.STATIC_OUTPUTS else None
-        return Place(inner, relative) if inner is not None else parent
+        inner = _by_path(path) if parent.kind is CacheKind.STATIC_OUTPUTS else None
+        return CachePlace(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
     if path.parent.name == "config" and path.parents[1].name == "kernel":
-        kind = Kind.PACKAGE_CONFIG
-    if kind is Kind.SOC and path.name == "kernel_meta":
-        kind = Kind.KERNELS  # what a debugging run keeps, which nothing reads again
-    return None if kind is None else Place(kind, relative)
+        kind = CacheKind.PACKAGE_CONFIG
+    if kind is CacheKind.SOC and path.name == "kernel_meta":
+        kind = CacheKind.KERNELS  # what a debugging run keeps, which nothing reads again
+    return None if kind is None else CachePlace(kind, relative)
 
 
-def _by_path(path: PurePath) -> Kind | None:
+def _by_path(path: PurePath) -> CacheKind | None:
     above, name = path.parent.name, path.name
     if name in _BY_NAME:
         return _BY_NAME[name]
     if above == "kernel_cache":
-        return Kind.SOC
+        return CacheKind.SOC
     if (above, name) == ("static_kernel", "ai_core"):
-        return Kind.STATIC_INSTALLED
+        return CacheKind.STATIC_INSTALLED
     if name == "kernel_meta" and rank_number(above) is not None:
-        return Kind.KERNEL_META
+        return CacheKind.KERNEL_META
     if rank_number(name) is not None:
-        return Kind.RANK
-    return Kind.STATIC_OUTPUTS if _OUTPUTS.fullmatch(name) else None
+        return CacheKind.RANK
+    return CacheKind.STATIC_OUTPUTS if _OUTPUTS.fullmatch(name) else None
 
 
-def _by_content(names: Collection[str]) -> Kind | None:
+def _by_content(names: Collection[str]) -> CacheKind | None:
     """The kind of a directory by the names in it, since it may have been copied and renamed."""
     stems = {PurePath(name).stem for name in names if name.endswith((".json", ".o", ".so"))}
     infos = {PurePath(name).stem for name in names if name.endswith(".info")}
     if any(CANN_STEM.match(stem) for stem in stems) and not infos:
-        return Kind.SOC
+        return CacheKind.SOC
     if infos & {PurePath(name).stem for name in names if name.endswith((".so", ".ptx"))}:
-        return Kind.AKG
+        return CacheKind.AKG
     if any(KERNEL_STEM.fullmatch(stem) for stem in infos):
-        return Kind.KERNEL_META
+        return CacheKind.KERNEL_META
     if any(GRAPH_FILE.fullmatch(name) for name in names):
-        return Kind.GRAPH_CACHE
+        return CacheKind.GRAPH_CACHE
     if {PurePath(each).stem for each in names if each.endswith(".idx")} and any(
         each.endswith((".om", ".rdcpkt")) for each in names
     ):
-        return Kind.GE_GRAPHS
+        return CacheKind.GE_GRAPHS
     if "op_cache.ini" in names and "kernel_cache" not in names:
-        return Kind.KERNEL_CACHE
+        return CacheKind.KERNEL_CACHE
     if {"config", "version.info", "uninstall.sh"} <= {*names}:
-        return Kind.STATIC_INSTALLED
+        return CacheKind.STATIC_INSTALLED
     if any(name.startswith("static_kernel_") and name.endswith(".run") for name in names):
-        return Kind.STATIC_OUTPUTS
+        return CacheKind.STATIC_OUTPUTS
     if PID_INFO in names or any(_SCRATCH.fullmatch(name) for name in names):
-        return Kind.SCRATCH
+        return CacheKind.SCRATCH
     both = {each[:-2] for each in names if each.endswith(".o")}
     both &= {each[:-5] for each in names if each.endswith(".json")}
     objects = (PurePath(name).stem for name in names if name.endswith((".o", ".so")))
-    return Kind.KERNELS if both or any(map(KERNEL_NAME.fullmatch, objects)) else None
+    return CacheKind.KERNELS if both or any(map(KERNEL_NAME.fullmatch, objects)) else None
 
 
 def split(name: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pytest_ascendcache.combinations.covering import (
     coverage,
     covering_array,
 )
-from pytest_ascendcache.combinations.factors import Before, Limits, combinations_model
+from pytest_ascendcache.combinations.factors import Before, LimitSource, combinations_model
 from pytest_ascendcache.combinations.plan import Matrix, Plan, plan
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "Constraint",
     "Coverage",
     "Factor",
-    "Limits",
+    "LimitSource",
     "Matrix",
     "Model",
     "Plan",

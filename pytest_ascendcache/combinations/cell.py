@@ -11,7 +11,7 @@ from pytest_ascendcache.combinations.factors import (
     NOT_GIVEN,
     OF_ONE_OPERATOR,
     Before,
-    Limits,
+    LimitSource,
     Listed,
     PrecisionLevel,
     TypeList,
@@ -84,9 +84,9 @@ class Cell:
         return Before(self.levels["before"])
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LimitSource:
         """Where the size limits come from."""
-        return Limits(self.levels["limits"])
+        return LimitSource(self.levels["limits"])
 
     @property
     def run_levels(self) -> tuple[str, ...]:
@@ -110,19 +110,19 @@ class Cell:
     def ini(self) -> dict[str, str]:
         """Values of ``op_cache.ini``, in MB and percent."""
         return {
-            Limits.INI: {INI_SIZE: "4", INI_RATIO: "50"},
-            Limits.HALF_INI: {INI_SIZE: "900"},
-            Limits.OFF: {INI_SIZE: "-1", INI_RATIO: "50"},
+            LimitSource.INI: {INI_SIZE: "4", INI_RATIO: "50"},
+            LimitSource.HALF_INI: {INI_SIZE: "900"},
+            LimitSource.OFF: {INI_SIZE: "-1", INI_RATIO: "50"},
         }.get(self.limits, {})
 
     @property
     def environment(self) -> dict[str, str]:
         """The two environment variables of the size limits, in MB and percent."""
         return {
-            Limits.ENVIRONMENT: {ENV_SIZE: "4", ENV_RATIO: "90"},
-            Limits.INI: {ENV_SIZE: "900", ENV_RATIO: "90"},
-            Limits.HALF_INI: {ENV_SIZE: "4", ENV_RATIO: "90"},
-            Limits.OFF: {ENV_SIZE: "4", ENV_RATIO: "50"},
+            LimitSource.ENVIRONMENT: {ENV_SIZE: "4", ENV_RATIO: "90"},
+            LimitSource.INI: {ENV_SIZE: "900", ENV_RATIO: "90"},
+            LimitSource.HALF_INI: {ENV_SIZE: "4", ENV_RATIO: "90"},
+            LimitSource.OFF: {ENV_SIZE: "4", ENV_RATIO: "50"},
         }.get(self.limits, {})
 
 

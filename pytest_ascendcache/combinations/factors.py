@@ -56,7 +56,7 @@ class PrecisionLevel(str, Enum):
     OTHERS = "others"
 
 
-class Limits(str, Enum):
+class LimitSource(str, Enum):
     """Where size limit and ratio come from; all but the default ones would age something."""
 
     DEFAULT = "default"
@@ -82,7 +82,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "operator": OPERATORS,
     "dtype": DTYPES,
     "before": tuple(each.value for each in Before),
-    "limits": tuple(each.value for each in Limits),
+    "limits": tuple(each.value for each in LimitSource),
     "soc": SOCS,
 }
 """Levels by factor."""
@@ -104,7 +104,7 @@ REDUCED: dict[str, tuple[str, ...]] = {
         Before.DAMAGED.value,
         Before.OTHER_MODE.value,
     ),
-    "limits": (Limits.DEFAULT.value, Limits.INI.value),
+    "limits": (LimitSource.DEFAULT.value, LimitSource.INI.value),
 }
 """Levels of the reduced model, whose combinations can all be tried; all levels give millions."""
 

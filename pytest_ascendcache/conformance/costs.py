@@ -17,15 +17,12 @@ from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
-from pytest_ascendcache.conformance.kit.surroundings import OTHERS, together_with
 from pytest_ascendcache.contract import Capability, load_rules
 
 _LIVES = "cache_mode/test_lives.py::"
-_SURROUNDINGS = "cache_mode/test_surroundings.py::"
 TOGETHER = frozenset(
     {
         "cache_mode/test_cache_mode_key.py::test_a_changed_parameter_has_its_own_entry",
-        f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does",
         "robustness/test_robust.py::test_a_damaged_entry_heals",
         "robustness/test_robust.py::test_an_entry_as_it_was_written_heals",
     }
@@ -47,17 +44,8 @@ def asleep_of(check: str, toolchain: str = "") -> float:
 
 def life_of(check: str) -> str:
     """A name that cases of the same runs share; empty for a check with its own runs."""
-    function, _, case = check.partition("[")
-    if function.startswith(_SURROUNDINGS):
-        return f"{function}[{_story_of().get(case.removesuffix(']'), case)}"
+    function = check.partition("[")[0]
     return function if function.startswith(_LIVES) or function in TOGETHER else ""
-
-
-@cache
-def _story_of() -> dict[str, str]:
-    """The story of each case of surroundings, by the name of the case."""
-    cases = {each.name: together_with(each) for each in OTHERS}
-    return {name.replace(" ", "-"): story.name for name, story in cases.items() if story}
 
 
 def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
@@ -69,16 +57,8 @@ def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
     lives = Counter(life for check in costs if (life := life_of(check)))
     for check in costs:
         if life := life_of(check):
-            function = life.partition("[")[0]
-            costs[check] *= max(1, _cases_of(function)) / _stories_of(function) / lives[life]
+            costs[check] *= max(1, _cases_of(life)) / lives[life]
     return costs
-
-
-@cache
-def _stories_of(function: str) -> int:
-    """The number of stories that the cases of a function share."""
-    is_story = function.startswith(_SURROUNDINGS)
-    return len({together_with(each) or each for each in OTHERS}) if is_story else 1
 
 
 _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}

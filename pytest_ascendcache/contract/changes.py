@@ -9,7 +9,7 @@ from pytest_ascendcache.contract.editions import Edition
 from pytest_ascendcache.contract.rules import Rule, load_rules
 
 
-class Kind(str, Enum):
+class ChangeKind(str, Enum):
     """How a promise changes from one edition to the next.
 
     ``UNREAD``: the page of the earlier edition could not be read, so the promise may be new or not.
@@ -22,10 +22,10 @@ class Kind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Change:
+class RuleChange:
     """A rule in both editions."""
 
-    kind: Kind
+    kind: ChangeKind
     before: Rule
     after: Rule
 
@@ -46,7 +46,7 @@ class Advice(str, Enum):
     DEBUG_LIST = "debug_list"
 
 
-def changes(before: Edition, after: Edition) -> list[Change]:
+def changes(before: Edition, after: Edition) -> list[RuleChange]:
     """The rules that differ between two editions, in the order of the rule files.
 
     Raises ``ValueError`` if the editions are of different products.
@@ -55,18 +55,18 @@ def changes(before: Edition, after: Edition) -> list[Change]:
         raise ValueError(f"{before} and {after} are editions of two products.")
     old, new = load_rules(before), load_rules(after)
     kinds = {name: _kind(rule, new[name]) for name, rule in old.items()}
-    return [Change(kind, old[name], new[name]) for name, kind in kinds.items() if kind]
+    return [RuleChange(kind, old[name], new[name]) for name, kind in kinds.items() if kind]
 
 
-def _kind(before: Rule, after: Rule) -> Kind | None:
+def _kind(before: Rule, after: Rule) -> ChangeKind | None:
     if after.unread or (before.promised_by and after.promised_by):
         return None  # unknown, or neither edition promises it
     if before.unread:
-        return None if after.promised_by else Kind.UNREAD
+        return None if after.promised_by else ChangeKind.UNREAD
     if before.promised_by or after.promised_by:
-        return Kind.NEW if before.promised_by else Kind.GONE
+        return ChangeKind.NEW if before.promised_by else ChangeKind.GONE
     same = (before.level, before.statement) == (after.level, after.statement)
-    return None if same else Kind.DIFFERENT
+    return None if same else ChangeKind.DIFFERENT
 
 
 def advice(before: Edition, after: Edition) -> list[Advice]:

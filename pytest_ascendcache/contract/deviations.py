@@ -54,7 +54,7 @@ class DeviationFileError(ValueError):
 
 
 @dataclass(frozen=True)
-class Fault:
+class BrokenPromise:
     """A broken promise: the rule, the check (a node id) that found it, the codes of its facts, and
     its harm."""
 
@@ -88,7 +88,7 @@ class Deviation:
         """Whether the entry applies to one of these editions."""
         return not self.editions or any(each.name in self.editions for each in judged_by)
 
-    def matches(self, fault: Fault) -> bool:
+    def matches(self, fault: BrokenPromise) -> bool:
         """Whether the entry covers a fault: the same check and facts, and no worse harm."""
         return (
             self.names(fault.rule, fault.check, fault.factors)

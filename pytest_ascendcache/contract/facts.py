@@ -127,7 +127,7 @@ class Subject:
         return {"kind": self.kind.value, "name": self.name, "value": self.value}
 
 
-class Witness(str, Enum):
+class FactWitness(str, Enum):
     """What shows a fact. Never what the toolchain says of itself."""
 
     MARKER = "marker"
@@ -165,7 +165,7 @@ class Fact:
     expected: tuple[str, ...] = ()
     about: str = ""
     subject: Subject | None = None
-    witness: Witness = Witness.FILES
+    witness: FactWitness = FactWitness.FILES
     run: int = 0
     detail: str = ""
 
@@ -181,7 +181,7 @@ class Fact:
         about: object = "",
         *,
         subject: Subject | None = None,
-        witness: Witness | None = None,
+        witness: FactWitness | None = None,
         run: int = 0,
         detail: str = "",
     ) -> Fact:
@@ -230,7 +230,7 @@ class Fact:
             Subject(SubjectKind(subject["kind"]), subject["name"], subject["value"])
             if subject
             else None,
-            Witness(data["witness"]),
+            FactWitness(data["witness"]),
             data["run"],
             data["detail"],
         )
@@ -248,15 +248,15 @@ _ASPECTS: dict[type[Enum], tuple[Aspect, tuple[Code, ...]]] = {
 """The aspect that members of an enum belong to, and what is expected of it."""
 
 _WITNESSES = {
-    **dict.fromkeys(Aspect, Witness.FILES),
-    Aspect.OUTCOME: Witness.MARKER,
-    Aspect.KERNEL: Witness.BYTES,
-    Aspect.NUMBERS: Witness.NUMBERS,
-    Aspect.ENDING: Witness.PROCESS,
-    Aspect.LATER: Witness.MARKER,
-    Aspect.WORDS: Witness.OUTPUT,
-    Aspect.CLAIM: Witness.CONDITION,
-    Aspect.UNDECIDED: Witness.CONDITION,
+    **dict.fromkeys(Aspect, FactWitness.FILES),
+    Aspect.OUTCOME: FactWitness.MARKER,
+    Aspect.KERNEL: FactWitness.BYTES,
+    Aspect.NUMBERS: FactWitness.NUMBERS,
+    Aspect.ENDING: FactWitness.PROCESS,
+    Aspect.LATER: FactWitness.MARKER,
+    Aspect.WORDS: FactWitness.OUTPUT,
+    Aspect.CLAIM: FactWitness.CONDITION,
+    Aspect.UNDECIDED: FactWitness.CONDITION,
 }
 """What usually shows an aspect."""
 

@@ -3,7 +3,7 @@ rules."""
 
 from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, crash_states
 from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage
-from pytest_ascendcache.faults.gate import Gate
+from pytest_ascendcache.faults.gate import FaultGate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
 from pytest_ascendcache.faults.strace import SINGLE_CALLS, Strace, find_strace
 from pytest_ascendcache.faults.trace import Act, Operation, TraceError
@@ -18,10 +18,10 @@ __all__ = [
     "CrashKind",
     "CrashState",
     "Damage",
+    "FaultGate",
     "FaultPlan",
     "FaultPoints",
     "FaultRoute",
-    "Gate",
     "Operation",
     "Strace",
     "TraceError",

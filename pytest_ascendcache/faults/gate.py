@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_ascendcache.processes.launch import wait_readable
 
 
-class Gate:
+class FaultGate:
     """Two FIFOs in ``directory``, one for each direction. Every wait has a deadline."""
 
     def __init__(self, directory: Path) -> None:
@@ -21,7 +21,7 @@ class Gate:
         # Opened for both directions, so that opening does not block.
         self._go = os.open(self.go, os.O_RDWR | os.O_CLOEXEC)
 
-    def __enter__(self) -> Gate:
+    def __enter__(self) -> FaultGate:
         return self
 
     def __exit__(self, *_: object) -> None:

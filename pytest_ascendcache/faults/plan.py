@@ -9,14 +9,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from pytest_ascendcache.faults.gate import Gate
+from pytest_ascendcache.faults.gate import FaultGate
 from pytest_ascendcache.faults.trace import Act, Operation, TraceError, read_log
 
 
 class Action(str, Enum):
     """What happens at the planned operation. ``TEAR`` kills in the middle of a write. ``SHORT``
     lets a write do half of its work, which is not an error. ``HOLD`` stops the process until its
-    :class:`Gate` is opened."""
+    :class:`FaultGate` is opened."""
 
     RECORD = "record"
     KILL = "kill"
@@ -51,7 +51,7 @@ class FaultPlan:
     log: Path
     action: Action = Action.RECORD
     at: Operation | None = None
-    gate: Gate | None = None
+    gate: FaultGate | None = None
     behind: Operation | None = None
     root: Path | None = None
 

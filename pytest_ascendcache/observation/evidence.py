@@ -33,8 +33,7 @@ class PositiveControl:
 
     ``compiles``: a plain compile works. ``serves_marked``: a marked entry is served. ``relocates``:
     it is also served from a copy of the cache. ``reuses``: entries are served at all, marked or
-    not. ``reason`` says why not. ``seconds`` is the duration of one compile, ``used`` the processor
-    seconds it took, with its observation, if known.
+    not. ``reason`` says why not. ``seconds`` is the duration of one compile with its observation.
     """
 
     compiles: bool = True
@@ -43,7 +42,6 @@ class PositiveControl:
     reuses: bool = True
     reason: str = ""
     seconds: float = field(default=0.0, compare=False)
-    used: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from pytest_ascendcache.observation.evidence import Evidence
 from pytest_ascendcache.observation.gated_run import (
     ByHand,
     GatedRun,
-    Kind,
     Looked,
+    ProcessKind,
     Result,
     look,
     run_of,
@@ -139,7 +139,7 @@ class Gate(_Forwarded):
         results = self._toolchain.compile_together(requests)
         number = self._count(len(results), sum(len(each.operators) for each in requests))
         pairs = zip(requests, results, strict=True)
-        runs = self._ended(Kind.COMPILE, number, pairs, before, named)
+        runs = self._ended(ProcessKind.COMPILE, number, pairs, before, named)
         for run in () if self._is_seeded else runs:
             health.note(run)
         if health.is_doubtful:
@@ -176,7 +176,7 @@ class Gate(_Forwarded):
         )
         self._count(1, 1)
         (result,) = self._toolchain.compile_together([plain])
-        if not run_of(0, Kind.COMPILE, plain, result, {}, {}).accident:
+        if not run_of(0, ProcessKind.COMPILE, plain, result, {}, {}).accident:
             self.health.recovered()
             return
         self.health.stop(self._toolchain.name)
@@ -228,7 +228,7 @@ class Gate(_Forwarded):
     def _ranks(
         self, number: int, results: Sequence[TrainResult], before: Looked | None
     ) -> list[GatedRun[TrainResult]]:
-        return self._ended(Kind.RANK, number, _asked(results), before)
+        return self._ended(ProcessKind.RANK, number, _asked(results), before)
 
     # Static kernels and models.
 
@@ -240,7 +240,7 @@ class Gate(_Forwarded):
         number = self._count(1)
 
         def ended(result: StaticResult) -> GatedRun[StaticResult]:
-            return self._ended(Kind.STATIC, number, [(request, result)], named=named)[0]
+            return self._ended(ProcessKind.STATIC, number, [(request, result)], named=named)[0]
 
         return cast("StaticProcess", GatedProcess(process, ended))
 
@@ -256,7 +256,7 @@ class Gate(_Forwarded):
         named = named_files(requests)
         results: list[ConvertResult] = cast("Any", self._toolchain).convert_together(requests)
         number = self._count(len(results))
-        self._ended(Kind.CONVERSION, number, _asked(results), named=named)
+        self._ended(ProcessKind.CONVERSION, number, _asked(results), named=named)
         return results
 
     def model_outputs(
@@ -280,13 +280,13 @@ class Gate(_Forwarded):
     def _script(self, number: int, run: ScriptRun) -> None:
         for place, (command, code) in enumerate(zip(run.commands, run.returncodes, strict=True)):
             request = ByHand(command, run.work)
-            self._record(GatedRun(number + place, Kind.SCRIPT, request, run, code))
+            self._record(GatedRun(number + place, ProcessKind.SCRIPT, request, run, code))
 
     def by_hand(self, request: ByHand, run: Callable[[], int]) -> int:
         """Have ``run`` run a process of the toolchain to its end as a person or another program
         would. Returns the exit status."""
         number, status = self._count(1), run()
-        return self._record(GatedRun(number, Kind.STATIC, request, status, status)).result
+        return self._record(GatedRun(number, ProcessKind.STATIC, request, status, status)).result
 
     # Counting and recording.
 
@@ -300,7 +300,7 @@ class Gate(_Forwarded):
 
     def _ended(
         self,
-        kind: Kind,
+        kind: ProcessKind,
         number: int,
         pairs: Iterable[tuple[Any, Result]],
         before: Looked | None = None,
@@ -333,9 +333,9 @@ class Gate(_Forwarded):
         try:
             outputs = run()
         except KernelRunError:
-            self._record(GatedRun(0, Kind.KERNEL, request, None, 1))
+            self._record(GatedRun(0, ProcessKind.KERNEL, request, None, 1))
             raise
-        self._record(GatedRun(0, Kind.KERNEL, request, outputs, 0))
+        self._record(GatedRun(0, ProcessKind.KERNEL, request, outputs, 0))
         return outputs
 
 

@@ -32,7 +32,7 @@ def crashed(status: int) -> bool:
     return status in _BY_A_SHELL or (status < 0 and status not in FROM_OUTSIDE)
 
 
-class Kind(str, Enum):
+class ProcessKind(str, Enum):
     """What a process is."""
 
     COMPILE = "compile"
@@ -84,7 +84,7 @@ class GatedRun(Generic[Result]):
     """
 
     number: int
-    kind: Kind
+    kind: ProcessKind
     request: Any
     result: Result
     status: int | None
@@ -132,7 +132,7 @@ def look(*directories: Path) -> Looked:
 
 def run_of(
     number: int,
-    kind: Kind,
+    kind: ProcessKind,
     request: Any,
     result: Any,
     before: Looked,

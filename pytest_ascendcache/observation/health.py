@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Subject, Witness
+from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, FactWitness, Subject
 from pytest_ascendcache.contract.subjects import ONCE, STOPPED
 from pytest_ascendcache.observation.gated_run import GatedRun
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
@@ -113,7 +113,7 @@ def _fact(run: GatedRun[Any], subject: Subject, detail: str) -> Fact:
         run.accident or Ending.FAILURE,
         (Ending.SUCCESS,),
         subject=subject,
-        witness=Witness.PROCESS,
+        witness=FactWitness.PROCESS,
         run=run.number,
         detail=detail,
     )

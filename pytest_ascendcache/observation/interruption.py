@@ -17,9 +17,9 @@ from pytest_ascendcache.faults import (
     Action,
     CrashKind,
     CrashState,
+    FaultGate,
     FaultPlan,
     FaultRoute,
-    Gate,
     Operation,
     TraceError,
     Tree,
@@ -29,7 +29,7 @@ from pytest_ascendcache.faults import (
 from pytest_ascendcache.observation.evidence import NotDecidable
 
 
-class Ended(Protocol):
+class EndedCommand(Protocol):
     """How a started command ended."""
 
     @property
@@ -37,7 +37,7 @@ class Ended(Protocol):
         """Exit status, negative for a signal; None if it was killed at its deadline."""
 
 
-Result = TypeVar("Result", bound=Ended)
+Result = TypeVar("Result", bound=EndedCommand)
 Case = TypeVar("Case")
 
 _PATIENCE = 60.0
@@ -121,7 +121,7 @@ class Interruption(Generic[Result]):
         """Start the command in the directory's current state, and stop it before an operation.
         ``may_end`` allows it to end without reaching the operation. Raises ``NotDecidable`` if it
         does not reach the operation although it must."""
-        gate = Gate(self._logs / f"gate{next(self._numbers)}")
+        gate = FaultGate(self._logs / f"gate{next(self._numbers)}")
         before = [each for each in self.operations if each.number < at.number]
         behind = before[-1] if before else None
         held = Held(self._start, FaultPlan(self._log(), Action.HOLD, at, gate, behind), gate)
@@ -147,7 +147,9 @@ class Held(Generic[Result]):
     """A command that is stopped right before one of its operations. Leaving the ``with`` block
     kills it if it is still stopped."""
 
-    def __init__(self, start: Callable[[FaultPlan], Result], plan: FaultPlan, gate: Gate) -> None:
+    def __init__(
+        self, start: Callable[[FaultPlan], Result], plan: FaultPlan, gate: FaultGate
+    ) -> None:
         self._gate = gate
         self._pool = ThreadPoolExecutor(1)
         self._result = self._pool.submit(start, plan)
@@ -179,6 +181,6 @@ class Held(Generic[Result]):
         return self._result.result()
 
 
-def standing(start: Callable[[], Result], gate: Gate) -> Held[Result]:
+def standing(start: Callable[[], Result], gate: FaultGate) -> Held[Result]:
     """A command that something else stops at a gate. It may also end without reaching it."""
     return Held(lambda _: start(), FaultPlan(gate.reached.with_name("plan")), gate)

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_ascendcache.caches import embedded_objects
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
-from pytest_ascendcache.observation.gated_run import GatedRun, Kind
+from pytest_ascendcache.observation.gated_run import GatedRun, ProcessKind
 from pytest_ascendcache.observation.run import Run
 
 INI = "op_cache.ini"
@@ -51,7 +51,7 @@ def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
         if not path.is_file() or sha256(path.read_bytes()) != digest:
             yield _touched(path.name, f"{path.name}, which was there before, has another content")
     yield from _ini(run, made)
-    if run.kind is Kind.COMPILE:
+    if run.kind is ProcessKind.COMPILE:
         yield from _option_files(run)
 
 

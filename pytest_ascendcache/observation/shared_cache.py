@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.faults import Act, Gate, Operation
+from pytest_ascendcache.faults import Act, FaultGate, Operation
 from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
@@ -123,7 +123,7 @@ class SharedCache:
         """A compile stopped right after it opens a file with this suffix. It may end without
         opening one."""
         request = cache.request(*operators, **options)
-        gate = Gate(cache.sandbox / f"gate-{request.output.name}")
+        gate = FaultGate(cache.sandbox / f"gate-{request.output.name}")
         self.nodes.hold_opening(self.on.index(cache), gate.reached.parent, suffix)
         try:
             with standing(lambda: cache.unwatched(request), gate) as held:

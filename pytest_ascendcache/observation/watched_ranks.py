@@ -38,7 +38,7 @@ class NetworkControl:
     reused at all, changed or not. ``reason`` says why not.
 
     If copies of kernels are used, ``shelf`` is a directory for marked copies and ``warm`` lists
-    them. ``seconds`` is the duration of a run that found everything cached.
+    them.
     """
 
     impostor: Marks
@@ -46,7 +46,6 @@ class NetworkControl:
     reuses: bool = True
     reason: str = ""
     shelf: Path | None = None
-    seconds: float = 0.0
     warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
 
 

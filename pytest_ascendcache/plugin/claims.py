@@ -22,7 +22,7 @@ from pytest_ascendcache.contract.facts import (
     Aspect,
     Ending,
     Fact,
-    Witness,
+    FactWitness,
     Words,
     outcome_fact,
 )
@@ -82,7 +82,7 @@ def _of_values(op: str, left: object, right: object) -> Iterator[Fact]:
         due = mine if isinstance(mine, list) else [mine]
         if observed not in due:
             name = "" if about is None else about
-            yield outcome_fact(observed, due, name, witness=Witness.MARKER)
+            yield outcome_fact(observed, due, name, witness=FactWitness.MARKER)
 
 
 def _named(value: object) -> Iterator[tuple[Any, _Entry]]:
@@ -122,7 +122,7 @@ def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
     compared = item.config.stash.get(_COMPARED, None)
     place = _place(item, call)
     if place is None:
-        return [Fact.of(Aspect.CLAIM, "not run", witness=Witness.CONDITION)]
+        return [Fact.of(Aspect.CLAIM, "not run", witness=FactWitness.CONDITION)]
     statement = _statement_at(place)
     same = compared is not None and compared.code is place.frame.f_code
     # An earlier comparison of the same function may have been caught.
@@ -140,7 +140,7 @@ def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
     where = "" if place.function == _function_of(item) else f"{place.function}: "
     if condition is None:
         where = ""
-    return [Fact.of(Aspect.CLAIM, where + said, witness=Witness.CONDITION)]
+    return [Fact.of(Aspect.CLAIM, where + said, witness=FactWitness.CONDITION)]
 
 
 def open_facts(call: pytest.CallInfo[None]) -> list[Fact]:
@@ -151,10 +151,10 @@ def open_facts(call: pytest.CallInfo[None]) -> list[Fact]:
     frames = [each.frame.raw for each in call.excinfo.traceback]
     ours = [each for each in frames if each.f_globals.get("__name__", "").startswith(_NAME)]
     if not ours:
-        return [Fact.of(Aspect.UNDECIDED, call.excinfo.typename, witness=Witness.CONDITION)]
+        return [Fact.of(Aspect.UNDECIDED, call.excinfo.typename, witness=FactWitness.CONDITION)]
     module = ours[-1].f_globals["__name__"].removeprefix(f"{_NAME}.")
     origin = f"{call.excinfo.typename} in {module}.{ours[-1].f_code.co_name}"
-    return [Fact.of(Aspect.UNDECIDED, origin, witness=Witness.CONDITION)]
+    return [Fact.of(Aspect.UNDECIDED, origin, witness=FactWitness.CONDITION)]
 
 
 _NAME = "pytest_ascendcache"
@@ -240,11 +240,11 @@ def _of_condition(condition: ast.expr) -> Fact | None:
         observed, due = (
             (Ending.SUCCESS, Ending.REFUSAL) if negated else (Ending.FAILURE, Ending.SUCCESS)
         )
-        return Fact.of(Aspect.ENDING, observed, (due,), witness=Witness.PROCESS)
+        return Fact.of(Aspect.ENDING, observed, (due,), witness=FactWitness.PROCESS)
     if _is_nothing_compiled(condition):
         return outcome_fact(Delivered.COMPILED, [Delivered.REUSED])
     if _is_about_words(condition):
-        return Fact.of(Aspect.WORDS, Words.MISSING, (Words.AS_DUE,), witness=Witness.OUTPUT)
+        return Fact.of(Aspect.WORDS, Words.MISSING, (Words.AS_DUE,), witness=FactWitness.OUTPUT)
     return None
 
 

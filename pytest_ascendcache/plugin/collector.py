@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Rule, Verdict, rules_for
-from pytest_ascendcache.contract.deviations import STALE, Deviation, Judged, Occurrence, occurrences
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.language import text, translated
 from pytest_ascendcache.observation.health import Health, health_of
-from pytest_ascendcache.plugin.accounting import accounting_of
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
+from pytest_ascendcache.plugin.description import Description, Progress
 from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
-from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.keeping import keep_evidence
 from pytest_ascendcache.plugin.pace import Pace
@@ -35,13 +30,10 @@ from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.session import AscendSession
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
-from pytest_ascendcache.processes.strain import computed
-from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
 from pytest_ascendcache.reports.json_report import document
-from pytest_ascendcache.reports.records import VerdictRecord, tried_cells
-from pytest_ascendcache.reports.release_answer import release_answer
+from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
@@ -71,12 +63,11 @@ class Collector:
         """How the runs of xdist's workers ended."""
         self._announced = False
         self._closing_lines: list[str] = []
-        self._started = datetime.now().astimezone()
+        self._description = Description(config, toolchain)
         self._report: Document | None = None
         self._nothing_judged = ""
         self._is_worker = hasattr(config, "workerinput")
         self._pace = Pace()
-        self._strain = computed().strain  # before workers strain the machine as well
 
     @property
     def _session(self) -> AscendSession:
@@ -85,7 +76,7 @@ class Collector:
     @pytest.hookimpl(trylast=True)  # the header's first lines
     def pytest_report_header(self) -> list[str]:
         """Say what is judged, by which documents, and where."""
-        host, toolchain = self._host(), " ".join(self._judged().values())
+        host, toolchain = self._description.host(), " ".join(self._description.judged().values())
         lines = [f"{toolchain}, on {host['machine']}, {host['file_system']}"]
         if self._toolchain is not None and (details := self._toolchain.details):
             lines.append(", ".join(f"{name} {value}" for name, value in details.items()))
@@ -95,25 +86,6 @@ class Collector:
             lines.append(selecting.header)
         lines += [f"audit of {each}" for each in self._settings.audit.directories]
         return [say(self._config, f"ascendcache: {line}") for line in lines]
-
-    def _judged(self) -> dict[str, str]:
-        """Name and version of the toolchain, if one is judged."""
-        if self._toolchain is None:
-            return {"name": "no toolchain", "version": "is judged"}
-        return {"name": self._toolchain.name, "version": self._toolchain.version}
-
-    def _host(self) -> dict[str, str]:
-        """The machine and the file system of the sandboxes."""
-        try:
-            file_system = str(self._session.file_system)
-        except (ToolchainError, OSError) as error:
-            # Every check will report it too; the header must not end the run.
-            file_system = f"no usable temporary directory: {error}"
-        return {
-            "machine": platform.machine(),
-            "python": platform.python_version(),
-            "file_system": file_system,
-        }
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -172,8 +144,7 @@ class Collector:
         self._announced = True
         line = ""
         if self._toolchain is not None:  # without one nothing runs that takes time
-            strain = self._strain if workers > 1 else computed().strain
-            line = estimate(self._session, checks, workers, strain)
+            line = estimate(self._session, checks, workers)
         self._pace.begin(workers)
         if line:
             reporter.write_line(say(self._config, f"ascendcache: {line}"))
@@ -209,25 +180,6 @@ class Collector:
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
         folders = self._settings.folders
         return bool(folders) and not left_out and has_every_file(self._expected, folders)
-
-    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
-        """Whether each listed deviation occurred; empty if the run did not cover the suite."""
-        if not self._is_suite or selecting_of(self._config) is not None:
-            return []
-        editions = self._session.judged_by.editions
-        return occurrences(
-            [each for each in self._settings.deviations if each.is_by(editions)],
-            (
-                Judged(
-                    each.rule,
-                    each.check,
-                    each.evidence["factors"],
-                    each.verdict,
-                    (each.deviation or {}).get("entry", ""),
-                )
-                for each in self._records
-            ),
-        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -267,8 +219,30 @@ class Collector:
             }
         )
 
+    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
+        """Whether each listed deviation occurred; empty if the run did not cover the suite."""
+        if not self._is_suite or selecting_of(self._config) is not None:
+            return []
+        return self._description.occurrences(self._records)
+
     def _document(self, exit_status: int) -> Document:
-        return document(self._description(exit_status), self._records, self._rules)
+        health = Health()
+        for each in (self._health, self._own_health()):
+            health.add(*each.numbers())
+        progress = Progress(
+            exit_status=exit_status,
+            missing=self._missing,
+            is_suite=self._is_suite,
+            occurrences=self._occurrences(),
+            health=health,
+            pace=self._pace.document(),
+        )
+        records = self._records
+        described = self._description.document(records, progress)
+        return document(described, records, self._description.rules)
+
+    def _own_health(self) -> Health:
+        return Health() if self._toolchain is None else health_of(self._toolchain)
 
     def _why_nothing_judged(self) -> str:
         """Why a run without a failure judged nothing either; empty if it judged something."""
@@ -285,99 +259,6 @@ class Collector:
             return "the toolchain was not run once"
         return ""
 
-    @property
-    def _rules(self) -> Mapping[str, Rule]:
-        """The rules that this run judges by."""
-        return rules_for(self._settings.toolchain, *self._session.judged_by.editions)
-
-    @property
-    def _news(self) -> News | None:
-        """What is new and what is fixed since the baseline, if there is one."""
-        baseline = self._settings.baseline
-        return None if baseline is None else News.of(baseline, self._records)
-
-    def _description(self, exit_status: int) -> dict[str, Any]:
-        """The fields of the JSON document that describe the run itself."""
-        details = self._toolchain.details if self._toolchain is not None else {}
-        description: dict[str, Any] = {
-            "plugin": version("pytest-ascendcache"),
-            "toolchain": {**self._judged(), **details},
-            "judged": judged(self._settings, self._toolchain),
-            "editions": self._editions(),
-            "edition_notices": self._session.judged_by.notices,
-            "host": self._host(),
-            "exit_status": exit_status,
-            "started": self._started.isoformat(timespec="seconds"),
-            "checks_without_verdict": self._missing,
-            "deviations": [
-                {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
-                for entry, occurrence in self._occurrences()
-            ],
-        }
-        selecting, news = selecting_of(self._config), self._news
-        selected = selecting.document() if selecting else {}
-        is_part = self._records and "selection" not in selected and not self._is_suite
-        optional = {
-            "matrix": self._matrix(),
-            **selected,
-            "is_part": bool(is_part),
-            "pace": self._pace.document(),
-            "answers": self._answers(),
-            "not_judged": self._not_judged(),
-            "notices": self._notices(),
-            "baseline": news.as_dict() if news else None,
-        }
-        kept = {name: value for name, value in optional.items() if value or name in selected}
-        return description | kept
-
-    def _not_judged(self) -> list[dict[str, str]]:
-        """The rules without a verdict, with the reasons."""
-        accounting = accounting_of(self._config)
-        if accounting is None or not self._records:
-            return []
-        return accounting.not_judged(self._records, self._rules, self._toolchain)
-
-    def _notices(self) -> list[str]:
-        """What the user has to know about how the toolchain behaves."""
-        health = Health()
-        for each in (self._health, self._own_health()):
-            health.add(*each.numbers())
-        return health.notices(self._toolchain.name) if self._toolchain is not None else []
-
-    def _own_health(self) -> Health:
-        return Health() if self._toolchain is None else health_of(self._toolchain)
-
-    def _editions(self) -> list[str]:
-        """The editions of those documents whose promises were judged."""
-        rules, judged = self._rules, {record.rule for record in self._records}
-        products = {rule.product for id_, rule in rules.items() if id_ in judged}
-        editions = self._session.judged_by.editions
-        return [str(each) for each in editions if each.product in products]
-
-    def _matrix(self) -> list[str]:
-        """Which combinations were tried, what they cover, and what else was generated."""
-        tried = tried_cells(self._records)
-        lines = self._session.plan.describe(tried) if tried else []
-        if self._records and (seed := self._settings.seed):
-            lines.append(
-                f"Generated input comes from seed {seed}; --ascend-seed={seed} repeats it."
-            )
-        return lines
-
-    def _answers(self) -> list[str]:
-        """The answer about each release, in one sentence."""
-        release, toolchain = self._settings.release, self._toolchain
-        if toolchain is not None and toolchain.name == "reference":
-            compiler = f"the embedded reference {toolchain.version}, which says nothing about CANN"
-        else:
-            compiler = "" if toolchain is None else f"{toolchain.name} {toolchain.version}"
-        return [
-            release_answer(
-                each.name, {id_, *map(str, each.caches)}, compiler, self._records, self._missing
-            )
-            for id_, each in zip(release.ids, release.releases, strict=True)
-        ]
-
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter
@@ -390,7 +271,7 @@ class Collector:
         terminal = TerminalReport(terminalreporter, report, language)
         if self._records:
             terminal.write()
-            if news := self._news:
+            if news := self._description.news(self._records):
                 write_news(terminal, news)
             selecting = selecting_of(self._config)
             pace = "" if terminal.causes else self._pace.line()

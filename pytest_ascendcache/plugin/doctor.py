@@ -14,7 +14,11 @@ import pytest
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.observation import positive_control
-from pytest_ascendcache.plugin.doctor_machine import Finding, machine_findings, rules_that_need
+from pytest_ascendcache.plugin.doctor_machine import (
+    DoctorFinding,
+    machine_findings,
+    rules_that_need,
+)
 from pytest_ascendcache.plugin.estimate import duration, estimated_starts
 from pytest_ascendcache.plugin.options.option import SMOKE
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
@@ -45,7 +49,7 @@ class Doctor:
         for toolchain, found_by in self._toolchains():
             yield from _described(self._examined(toolchain, found_by), self._language)
             if (
-                not isinstance(toolchain, Finding) and found_by != _NAMED
+                not isinstance(toolchain, DoctorFinding) and found_by != _NAMED
             ):  # the session closes that one
                 toolchain.close()
         for finding in self._others():
@@ -54,7 +58,7 @@ class Doctor:
         for finding in machine_findings(self._session.base, self._session.file_system):
             yield from _described(finding, self._language)
 
-    def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
+    def _toolchains(self) -> Iterator[tuple[Toolchain | DoctorFinding, str]]:
         """The toolchain that the options name, then every other atc found, then the reference."""
         settings, named = self._session.settings, None
         if settings.is_named and settings.toolchain != "reference":
@@ -66,31 +70,33 @@ class Doctor:
                 yield self._made(each), f"by {each.found_by}"
         yield reference_toolchain(), "embedded"
 
-    def _made(self, sighting: Sighting) -> Toolchain | Finding:
+    def _made(self, sighting: Sighting) -> Toolchain | DoctorFinding:
         try:
             settings = self._session.settings
             return atc_toolchain(str(sighting.program), settings.timeout, settings.soc)
         except ToolchainError as error:
-            return Finding("missing", f"atc ({sighting.program})", str(error))
+            return DoctorFinding("missing", f"atc ({sighting.program})", str(error))
 
-    def _examined(self, toolchain: Toolchain | Finding, found_by: str) -> Finding:
-        if isinstance(toolchain, Finding):
+    def _examined(self, toolchain: Toolchain | DoctorFinding, found_by: str) -> DoctorFinding:
+        if isinstance(toolchain, DoctorFinding):
             self.fine = False
             return toolchain
         title = f"{toolchain.name} {toolchain.version} ({found_by})"
         surroundings = list(_surroundings(toolchain))
         if Capability.OPERATOR_CACHE not in toolchain.capabilities:
-            return Finding("ok", title, *surroundings, *_lacking(toolchain))
+            return DoctorFinding("ok", title, *surroundings, *_lacking(toolchain))
         control = positive_control(toolchain, CONTROL_OPERATOR, self._session.sandbox("doctor"))
         if not control.compiles:
             self.fine = False
-            return Finding("missing", title, *surroundings, f"cannot compile: {control.reason}")
+            return DoctorFinding(
+                "missing", title, *surroundings, f"cannot compile: {control.reason}"
+            )
         if control.reason:
             surroundings.append(
                 f"positive control: {control.reason}; checks that depend on it are undecided"
             )
         costs = self._costs(toolchain, control.seconds)
-        return Finding("ok", title, *surroundings, costs, *_lacking(toolchain))
+        return DoctorFinding("ok", title, *surroundings, costs, *_lacking(toolchain))
 
     def _costs(self, toolchain: Toolchain, seconds: float) -> str:
         if toolchain.name == "reference":
@@ -105,21 +111,21 @@ class Doctor:
         )
         return f"one run: {seconds:.2g} s as measured; {costs}"
 
-    def _others(self) -> Iterator[Finding]:
+    def _others(self) -> Iterator[DoctorFinding]:
         """Compilers of static kernels, and toolchains that are missing."""
         programs = in_sight("op_compiler", os.environ)
         for each in programs:
             option = f"judged with --ascend-op-compiler={each.program}"
-            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", option)
+            yield DoctorFinding("ok", f"op_compiler ({each.program}, by {each.found_by})", option)
         if not in_sight("atc", os.environ):
-            yield Finding(
+            yield DoctorFinding(
                 "missing",
                 "atc: neither on PATH nor below ASCEND_TOOLKIT_HOME or ASCEND_HOME_PATH",
                 "without one only the reference is judged, which says nothing about CANN",
                 "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
             )
         if not programs:
-            yield Finding(
+            yield DoctorFinding(
                 "missing",
                 "op_compiler, which compiles static kernels",
                 f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
@@ -148,7 +154,7 @@ def _lacking(toolchain: Toolchain) -> Iterator[str]:
         yield f"{missing.lacking}: {rules_that_need(missing)}"
 
 
-def _described(finding: Finding, language: Language) -> list[str]:
+def _described(finding: DoctorFinding, language: Language) -> list[str]:
     """A finding as lines of a terminal's width."""
     first = wrapped(translated(finding.what, language), 12)
     state = text(f"doctor_{finding.state}", language)

@@ -19,7 +19,7 @@ _ENOUGH = 2 << 30
 """Bytes that the sandboxes of a whole run need at most."""
 
 
-class Finding:
+class DoctorFinding:
     """A thing that was examined. ``state`` is ok, missing or note; ``details`` are lines below."""
 
     def __init__(self, state: str, what: str, *details: str) -> None:
@@ -28,7 +28,7 @@ class Finding:
         self.details = details
 
 
-def machine_findings(base: Path, file_system: FileSystem) -> list[Finding]:
+def machine_findings(base: Path, file_system: FileSystem) -> list[DoctorFinding]:
     """The findings about this machine; sandboxes are made in ``base``, on ``file_system``."""
     findings = [_python(), _strace(), _onnx(), _access_times(file_system), _user()]
     return [*findings, _space(base)]
@@ -41,11 +41,11 @@ def rules_that_need(missing: Capability) -> str:
     return f"{count(len(names), 'rule')} not applicable ({shown})" if names else "no rule needs it"
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     cores = len(os.sched_getaffinity(0))
     versions = (f"{name} {version(name)}" for name in ("pytest", "pytest-xdist", "llvmlite"))
     own = f"pytest-ascendcache {version('pytest-ascendcache')}, Python {platform.python_version()}"
-    return Finding(
+    return DoctorFinding(
         "ok",
         f"{own} on {platform.machine()}, {count(cores, 'core')}",
         ", ".join(versions),
@@ -53,23 +53,23 @@ def _python() -> Finding:
     )
 
 
-def _strace() -> Finding:
+def _strace() -> DoctorFinding:
     if program := find_strace():
-        return Finding("ok", f"strace watches file operations ({program})")
+        return DoctorFinding("ok", f"strace watches file operations ({program})")
     if found := shutil.which("strace"):
         reason = f"strace is installed ({found}), but may not trace and kill a process"
         remedy = "in a container: --cap-add=SYS_PTRACE; on a host: sysctl kernel.yama.ptrace_scope"
     else:
         reason, remedy = "no strace on PATH", "apt-get install strace, or dnf install strace"
     needed = rules_that_need(Capability.FAULT_POINTS)
-    return Finding("missing", reason, f"of a real atc: {needed}", f"get it: {remedy}")
+    return DoctorFinding("missing", reason, f"of a real atc: {needed}", f"get it: {remedy}")
 
 
-def _onnx() -> Finding:
+def _onnx() -> DoctorFinding:
     if can_write_models():
-        return Finding("ok", "onnx writes the models that debug switches are judged with")
+        return DoctorFinding("ok", "onnx writes the models that debug switches are judged with")
     needed = rules_that_need(Capability.DEBUG_CONFIG)
-    return Finding(
+    return DoctorFinding(
         "missing",
         "the package onnx",
         f"of a real atc: {needed}",
@@ -77,22 +77,22 @@ def _onnx() -> Finding:
     )
 
 
-def _access_times(file_system: FileSystem) -> Finding:
+def _access_times(file_system: FileSystem) -> DoctorFinding:
     if file_system.access_times is AccessTimes.NONE:
-        return Finding(
+        return DoctorFinding(
             "missing",
             f"access times: {file_system} never renews them",
             "aging/works-on-relatime has no mount to check, and only markers show whether a "
             "file was read",
             "get it: --basetemp on a file system that is mounted relatime",
         )
-    return Finding("ok", f"access times of sandboxes: {file_system}")
+    return DoctorFinding("ok", f"access times of sandboxes: {file_system}")
 
 
-def _user() -> Finding:
+def _user() -> DoctorFinding:
     if os.geteuid() != 0:
-        return Finding("ok", f"user {os.geteuid()}, an ordinary one")
-    return Finding(
+        return DoctorFinding("ok", f"user {os.geteuid()}, an ordinary one")
+    return DoctorFinding(
         "note",
         "root",
         "checks of file permissions are not applicable: a cache of another user, a build "
@@ -101,9 +101,9 @@ def _user() -> Finding:
     )
 
 
-def _space(base: Path) -> Finding:
+def _space(base: Path) -> DoctorFinding:
     if refused := NO_PATH_OF_ATC.search(str(base)):
-        return Finding(
+        return DoctorFinding(
             "missing",
             f"sandboxes in {base}: the path contains {refused[0]!r}, which ATC does not accept",
             "get it: --basetemp=/tmp/ascendcache",
@@ -111,8 +111,8 @@ def _space(base: Path) -> Finding:
     free = shutil.disk_usage(base).free
     megabytes = f"{free >> 20} MB free for sandboxes in {base}"
     if free >= _ENOUGH:
-        return Finding("ok", megabytes)
-    return Finding(
+        return DoctorFinding("ok", megabytes)
+    return DoctorFinding(
         "missing",
         megabytes,
         f"a whole run takes up to {_ENOUGH >> 20} MB",

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.plugin.estimate import WORTH_SAYING
 
 _BUSY = 0.9
 """The share of its time from which a processor or worker counts as busy throughout."""
+
+WORTH_SAYING = 30.0
+"""Seconds of a run from which its pace is worth a line."""
 
 _STAT = Path("/proc/stat")
 _IDLE, _WAITING, _GUESTS = 3, 4, 8

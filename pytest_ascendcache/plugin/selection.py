@@ -18,7 +18,6 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Capability, Edition, load_rules
 from pytest_ascendcache.contract.editions import editions
 from pytest_ascendcache.observation import CONTROL_RUNS
-from pytest_ascendcache.plugin.estimate import PER_CHECK
 from pytest_ascendcache.plugin.options.parts import DOCUMENTS
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.qualification import matrix
@@ -39,11 +38,10 @@ _LEAST = 8
 
 @dataclass(frozen=True)
 class Limit:
-    """What checks may cost: ``most`` in all, ``per_run`` and ``per_check`` in the same unit."""
+    """What checks may cost: ``most`` in all and ``per_run``, in the same unit."""
 
     most: float
     per_run: float
-    per_check: float
 
 
 _OF_FIXTURES = {
@@ -218,7 +216,7 @@ class Budgeting(Selecting):
                     f"takes {CONTROL_RUNS * workers} runs; give at least "
                     f"--ascend-budget={CONTROL_RUNS * workers + _LEAST}runs."
                 )
-            return Limit(left, 1.0, 0.0)
+            return Limit(left, 1.0)
         session = ascend_session_of(self._config)
         needed = {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT}
         if not needed <= session.toolchain.capabilities:
@@ -235,13 +233,13 @@ class Budgeting(Selecting):
         if not control.compiles:
             raise pytest.UsageError(f"{budget.option}: no run can be measured: {control.reason}.")
         rest = budget.seconds * workers - CONTROL_RUNS * workers * control.seconds
-        if rest < control.seconds + PER_CHECK:
-            least = (CONTROL_RUNS * workers + 1) * control.seconds / workers + PER_CHECK
+        if rest < control.seconds:
+            least = (CONTROL_RUNS * workers + 1) * control.seconds / workers
             raise pytest.UsageError(
                 f"{budget.option}: a run of {session.toolchain.name} takes {control.seconds:.2g} s "
                 f"as measured, so no check fits; give at least {least:.0f}s."
             )
-        return Limit(rest, control.seconds, PER_CHECK)
+        return Limit(rest, control.seconds)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -252,7 +250,7 @@ class Budgeting(Selecting):
         limit = self._limit or self._compute_limit()
         capabilities = ascend_session_of(self._config).toolchain.capabilities
         fitting = {each: rules[each] for each in rules if self._needs[each] <= capabilities}
-        candidates = candidates_of(fitting, capabilities, limit.per_run, limit.per_check)
+        candidates = candidates_of(fitting, capabilities, limit.per_run)
         known = noticed_by(matrix.read(), {each.check for each in candidates})
         return cover(candidates, known, limit.most, self._to_ask_again(rules))
 

@@ -6,7 +6,7 @@ import itertools
 import re
 import secrets
 import shutil
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -15,15 +15,7 @@ import pytest
 from pytest_ascendcache.caches import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability, other_soc
-from pytest_ascendcache.nodes import (
-    NodeProfile,
-    Nodes,
-    NotShown,
-    Unavailable,
-    enter,
-    given_nodes,
-    mounted_nodes,
-)
+from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -40,6 +32,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
+from pytest_ascendcache.plugin.nodes import SharedNodes
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.users_language import say
@@ -70,7 +63,7 @@ class AscendSession:
         self._numbers = itertools.count()
         self._base: Path | None = None
         self._evidence: Evidence | None = None
-        self._nodes: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
+        self._nodes = SharedNodes(settings.nodes, self.sandbox)
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -79,7 +72,7 @@ class AscendSession:
         Raises ``pytest.UsageError`` if there is no such toolchain.
         """
         settings = self.settings
-        self._enter_mount_namespace()
+        self._nodes.enter_namespace()
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
@@ -107,36 +100,9 @@ class AscendSession:
         if "gate" in self.__dict__:
             self.gate.evidence = evidence
 
-    def _enter_mount_namespace(self) -> None:
-        """Enter the namespace of the nodes' mounts before any process starts.
-
-        A fork server that was started earlier would not see the mounts.
-        """
-        if self.settings.nodes.number and not self.settings.nodes.directories:
-            with suppress(Unavailable):  # the checks that need nodes report it
-                enter()
-
     def nodes(self, profile: NodeProfile) -> Nodes:
-        """The nodes of a profile, mounted once and checked by their control.
-
-        Raises ``Unavailable`` if this machine cannot provide them, and ``NotShown`` if the control
-        did not show that they behave as the profile says.
-        """
-        if profile not in self._nodes:
-            try:
-                self._nodes[profile] = self._made_nodes(profile)
-            except (Unavailable, NotShown) as reason:
-                self._nodes[profile] = reason
-        made = self._nodes[profile]
-        if isinstance(made, Exception):
-            raise made
-        return made
-
-    def _made_nodes(self, profile: NodeProfile) -> Nodes:
-        nodes = self.settings.nodes
-        if profile is NodeProfile.GIVEN:
-            return given_nodes(nodes.directories)
-        return mounted_nodes(profile, nodes.number, self.sandbox(f"nodes-{profile.value}"))
+        """The nodes of a profile; raises as :meth:`SharedNodes.of` does."""
+        return self._nodes.of(profile)
 
     def uncaptured(self) -> AbstractContextManager[None]:
         """Show output at once that is printed meanwhile; pytest captures that of checks."""
@@ -308,12 +274,7 @@ class AscendSession:
 
     def discard(self, sandbox: Path) -> None:
         """Remove the sandbox of a check whose processes have ended."""
-        shutil.rmtree(sandbox, ignore_errors=True)
-        if sandbox.exists():  # the check took permissions away from directories
-            for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
-                if not directory.is_symlink():
-                    directory.chmod(0o700)
-            shutil.rmtree(sandbox, ignore_errors=True)
+        _remove(sandbox)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
         """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``.
@@ -333,8 +294,15 @@ class AscendSession:
 
     def close(self) -> None:
         """End the toolchain's processes, and unmount the nodes."""
-        for nodes in self._nodes.values():
-            if isinstance(nodes, Nodes):
-                nodes.close()
+        self._nodes.close()
         if "toolchain" in self.__dict__:
             self.toolchain.close()
+
+
+def _remove(sandbox: Path) -> None:
+    shutil.rmtree(sandbox, ignore_errors=True)
+    if sandbox.exists():  # the check took permissions away from directories
+        for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
+            if not directory.is_symlink():
+                directory.chmod(0o700)
+        shutil.rmtree(sandbox, ignore_errors=True)

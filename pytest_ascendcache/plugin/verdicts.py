@@ -14,7 +14,7 @@ import pytest
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import is_elementary
 from pytest_ascendcache.contract import Rule, Verdict, rules_for
-from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.deviations import BrokenPromise
 from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.contract.harm import Harm, harm_in, harm_of
 from pytest_ascendcache.contract.subjects import RUNS_END
@@ -137,7 +137,7 @@ def judge(
     rule, verdict, harm, message = _decided(item, call, report, strict, evidence)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
-    fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
+    fault = BrokenPromise(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
     deviation = _deviation(item, fault, verdict)
     if deviation is None and expected and verdict in (Verdict.FAIL, Verdict.WARN):
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
@@ -383,7 +383,7 @@ def _is_open(item: pytest.Item, rule: Rule, verdict: Verdict, harm: Harm | None)
     return ascend_session_of(item.config).judged_by.unsure(rule)
 
 
-def _deviation(item: pytest.Item, fault: Fault, verdict: Verdict) -> dict[str, str] | None:
+def _deviation(item: pytest.Item, fault: BrokenPromise, verdict: Verdict) -> dict[str, str] | None:
     """The entry of a list or of the baseline that knows of a broken promise, if one does."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None

@@ -22,7 +22,7 @@ def in_words(returncode: int | None, seconds: float) -> str:
     return f"ended with exit status {returncode}"
 
 
-class Request(Protocol):
+class EndingRequest(Protocol):
     """What a process was started for."""
 
     @property
@@ -40,7 +40,7 @@ class ProcessResult:
     ``returncode`` is negative for a signal, and None if the process group was killed at the
     ``deadline`` (seconds). ``output`` is the end of what the process printed."""
 
-    request: Request
+    request: EndingRequest
     argv: tuple[str, ...]
     returncode: int | None
     deadline: float

@@ -24,7 +24,6 @@ from pytest_ascendcache.processes.launch import (
     request_file,
     wait_readable,
 )
-from pytest_ascendcache.processes.strain import used_by
 
 _START_PATIENCE = 60.0
 """Seconds the server may take to load LLVM on a busy machine."""
@@ -49,11 +48,6 @@ class ForkLauncher:
         if self._server is None:
             self._server = _Server(self.server, self.environment)
         return self._server
-
-    def used(self) -> float:
-        """Processor seconds used by the server and its ended children, in steps of a clock tick.
-        0 without a server, or if the system does not tell."""
-        return 0.0 if self._server is None else used_by(self._server.process.pid)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         return (*self.programs[program], *arguments)

@@ -51,7 +51,7 @@ from pytest_ascendcache.qualification.loading import (
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.recording import record, record_wide
-from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
+from pytest_ascendcache.qualification.runs import Asked, Named, SuiteRun, SuiteRuns
 from pytest_ascendcache.words import instead
 
 _UNDECIDED = "undecided"
@@ -237,7 +237,7 @@ def _rules_without_defect() -> int:
     return wrong
 
 
-def _report_profile(profile: str, asked: Sequence[Asked], ended: Iterator[Ended]) -> bool:
+def _report_profile(profile: str, asked: Sequence[Asked], ended: Iterator[SuiteRun]) -> bool:
     """Print the result of a profile. Returns whether it differs from the profile's list.
 
     With the list the run must be green, and each entry must occur. Only a broken promise can be a

@@ -81,7 +81,6 @@ def candidates_of(
     rules: Mapping[str, str],
     capabilities: frozenset[Capability],
     per_run: float = 1.0,
-    per_check: float = 0.0,
 ) -> list[Candidate]:
     """The checks (with the rules they judge) that apply to a toolchain, with their costs.
 
@@ -97,7 +96,7 @@ def candidates_of(
     found = []
     for check, needed in runs.items():
         life = life_of(check)
-        cost = (needed if life else max(1.0, needed)) * per_run + per_check
+        cost = (needed if life else max(1.0, needed)) * per_run
         found.append(Candidate(check, rules[check], cost, life))
     return found
 

@@ -17,7 +17,7 @@ from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.catalogue import Defect
 from pytest_ascendcache.qualification.defective import MISWRITTEN
-from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
+from pytest_ascendcache.qualification.runs import Asked, Named, SuiteRun, SuiteRuns
 
 OF_NODES = "shared/"
 """The prefix of rules that need several nodes."""
@@ -128,7 +128,7 @@ class Killed:
     lacking: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, defect: Defect, ended: Ended) -> Killed:
+    def of(cls, defect: Defect, ended: SuiteRun) -> Killed:
         """Read it from a run."""
         report = ended.report
         miswritten = MISWRITTEN in json.dumps(report)

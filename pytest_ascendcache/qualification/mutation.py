@@ -62,7 +62,7 @@ _VERDICTS = (EQUIVALENT, NOT_PROMISED, MISSED)
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedMutant:
     """The result of a mutant: the check that noticed it, if any, how many checks were run until
     then, and how long they took, in seconds."""
 
@@ -110,12 +110,12 @@ def run_mutants(
     return 0 if share >= GOAL and not reach.faults else 1
 
 
-def _read(kept: Path | None) -> dict[str, Judged]:
+def _read(kept: Path | None) -> dict[str, JudgedMutant]:
     """The stored results by mutant. The last line of each mutant counts."""
     if kept is None or not kept.exists():
         return {}
     lines = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
-    return {each.pop("mutant"): Judged(**each) for each in lines}
+    return {each.pop("mutant"): JudgedMutant(**each) for each in lines}
 
 
 def chosen_mutants(count: int, seed: int) -> list[Mutant]:
@@ -152,7 +152,7 @@ def measured_reach(runs: SuiteRuns, kept: Path | None) -> Reach:
 
 def _judged(
     runs: SuiteRuns, mutants: Sequence[Mutant], reach: Reach
-) -> Iterator[tuple[Mutant, Judged]]:
+) -> Iterator[tuple[Mutant, JudgedMutant]]:
     """The result of each mutant."""
     noticed: defaultdict[str, Counter[str]] = defaultdict(Counter)
     chosen = _Chosen()
@@ -204,22 +204,22 @@ def _options() -> tuple[str, ...]:
     return ("--ascend-cache",) if lacking() else ("--ascend-cache", "--ascend-nodes=2")
 
 
-def _state(report: Mapping[str, Any]) -> Judged:
+def _state(report: Mapping[str, Any]) -> JudgedMutant:
     """The result of a mutant's run."""
     checks: Sequence[Mapping[str, Any]] = report["checks"]
     cost = len(checks), sum(each["seconds"] for each in checks)
     for each in checks:
         if each["verdict"] in matrix.BROKEN:
-            return Judged(NOTICED, check_id(each["check"]), *cost)
+            return JudgedMutant(NOTICED, check_id(each["check"]), *cost)
     unsure = [each for each in checks if each["verdict"] == "undecided"]
     if unsure and all(each["evidence"]["control"] for each in unsure):
         # The positive control failed: users see a red run that says so first.
-        return Judged(NOTICED, f"the positive control, {len(unsure)} undecided", *cost)
+        return JudgedMutant(NOTICED, f"the positive control, {len(unsure)} undecided", *cost)
     if checks and len(unsure) == len(checks):
-        return Judged(NOTICED, f"all of {len(checks)} checks, which are undecided", *cost)
+        return JudgedMutant(NOTICED, f"all of {len(checks)} checks, which are undecided", *cost)
     if unsure:
-        return Judged(UNDECIDED, check_id(unsure[0]["check"]), *cost)
-    return Judged(NEW, "none", *cost)
+        return JudgedMutant(UNDECIDED, check_id(unsure[0]["check"]), *cost)
+    return JudgedMutant(NEW, "none", *cost)
 
 
 class _StopAtFault:

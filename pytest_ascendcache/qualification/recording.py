@@ -24,7 +24,7 @@ from pytest_ascendcache.qualification.judging import (
     settings_of,
 )
 from pytest_ascendcache.qualification.loading import load_profiles
-from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
+from pytest_ascendcache.qualification.runs import Named, SuiteRun, SuiteRuns
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
 _GENERATED = "cache_mode/test_generated.py::"
@@ -153,7 +153,7 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     return 0
 
 
-def _keep(defect: Defect, ended: Ended) -> int:
+def _keep(defect: Defect, ended: SuiteRun) -> int:
     """Store which checks of a run noticed a defect, and return how many."""
     wrong = Killed.of(defect, ended).miswritten
     kills = () if wrong else matrix.observed(defect, ended.report)

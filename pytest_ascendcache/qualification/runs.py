@@ -107,7 +107,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Ended:
+class SuiteRun:
     """A finished run of the suite: its JSON report and its output."""
 
     report: Mapping[str, Any]
@@ -156,7 +156,7 @@ class SuiteRuns:
         found = sorted(name for name in names if name.partition(".")[0] in rooms)
         return [f"{PACKAGE}.{name}" for name in found]
 
-    def __call__(self, runs: Iterable[Asked], *plugins: object) -> Iterator[Ended]:
+    def __call__(self, runs: Iterable[Asked], *plugins: object) -> Iterator[SuiteRun]:
         """Do runs with these additional plugins, and yield their results in the same order.
 
         The next run is taken from ``runs`` only when it starts, with the plugins as they are then.
@@ -186,7 +186,7 @@ class _Run:
         self.process = context.Process(target=_run, args=(path, asked, server, plugins))
         self.process.start()
 
-    def ended(self) -> Ended:
+    def ended(self) -> SuiteRun:
         """Wait for the end and read the report."""
         self.process.join()
         with self._directory as name:
@@ -194,10 +194,10 @@ class _Run:
             report = Path(name) / "report.json"
             lacking = self.process.exitcode == pytest.ExitCode.USAGE_ERROR
             if lacking and isinstance(self._asked, Named):
-                return Ended({"checks": [], "rules": []}, output)
+                return SuiteRun({"checks": [], "rules": []}, output)
             if self.process.exitcode not in (0, 1, 2) or not report.exists():
                 raise SystemExit(f"the suite did not run:\n{output}")
-            return Ended(json.loads(report.read_text(encoding="utf-8")), output)
+            return SuiteRun(json.loads(report.read_text(encoding="utf-8")), output)
 
 
 def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.key import KeyInputs
-from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
+from pytest_ascendcache.reference.debug import DebugFile, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
 from pytest_ascendcache.reference.impl_mode import SelectedModes
 from pytest_ascendcache.reference.kernels import (
@@ -29,7 +29,7 @@ from pytest_ascendcache.reference.kernels import (
 )
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.mode import CacheUse
-from pytest_ascendcache.reference.om import Model
+from pytest_ascendcache.reference.om import OmModel
 from pytest_ascendcache.reference.options import AtcOptions
 from pytest_ascendcache.reference.policies import Policies
 
@@ -60,7 +60,7 @@ class Compiler:
             model = self.compiled(operator, config, cache)
             self._policies.outputs.deliver(self._options.output, index, model)
 
-    def open(self, output: Path) -> tuple[DebugConfig | None, Path | None]:
+    def open(self, output: Path) -> tuple[DebugFile | None, Path | None]:
         """Check the options, create the directory ``output`` and open the cache.
 
         Returns the debug configuration and the SoC's directory, or ``None`` for a directory if this
@@ -81,8 +81,8 @@ class Compiler:
         return config, self._open_cache(config)
 
     def compiled(
-        self, operator: OperatorSpec, config: DebugConfig | None, cache: Path | None
-    ) -> Model:
+        self, operator: OperatorSpec, config: DebugFile | None, cache: Path | None
+    ) -> OmModel:
         """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`.
 
         Raises ``AtcError`` if it cannot be compiled, or a file that debugging keeps cannot be
@@ -91,7 +91,7 @@ class Compiler:
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
 
-    def is_debugged(self, operator: OperatorSpec, config: DebugConfig | None) -> bool:
+    def is_debugged(self, operator: OperatorSpec, config: DebugFile | None) -> bool:
         """Whether a debug switch applies to the operator."""
         return self._policies.debug.request(operator, self._options.debug_level, config).active
 
@@ -105,7 +105,7 @@ class Compiler:
             options.op_bank_path, options.soc_version, self._environ
         )
 
-    def _open_cache(self, config: DebugConfig | None) -> Path | None:
+    def _open_cache(self, config: DebugFile | None) -> Path | None:
         """The SoC's directory, or ``None`` if this run does not touch the cache."""
         options, policies = self._options, self._policies
         if not policies.mode.opens_cache(options.cache_mode, options.debug_level, config):
@@ -143,7 +143,7 @@ class Compiler:
         for unit in policies.aging.age(policies.fs, soc_directory, found.limits, time.time_ns()):
             self._log.info(f"aged [{unit.files[0].path.name}] to keep within {found.limits}")
 
-    def _model(self, operator: OperatorSpec, debug: DebugRequest, cache: Path | None) -> Model:
+    def _model(self, operator: OperatorSpec, debug: DebugRequest, cache: Path | None) -> OmModel:
         stem = self._policies.key.stem(self._key(operator, debug))
         use = self._policies.mode.use(self._options.cache_mode, debug)
         metadata = self.metadata(operator, stem)
@@ -156,7 +156,7 @@ class Compiler:
             if debug.keep_binary:
                 self._keep(stem, kernel, metadata, debug)
         digest = hashlib.sha256(data).hexdigest()
-        return Model(
+        return OmModel(
             operator=operator,
             soc=self._options.soc_version,
             symbol=metadata["kernelName"],

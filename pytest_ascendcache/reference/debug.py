@@ -16,7 +16,7 @@ SWITCHES = ("oom", "dump_cce", "dump_loc", "ccec_O0", "ccec_g", "check_flag")
 
 
 @dataclass(frozen=True)
-class DebugConfig:
+class DebugFile:
     """A debug configuration file. ``listed`` is ``None`` if it has no ``op_debug_list``."""
 
     switches: frozenset[str]
@@ -41,7 +41,7 @@ class DebugPolicy:
 
     edition: Played = PRESENT
 
-    def read(self, path: str) -> DebugConfig | None:
+    def read(self, path: str) -> DebugFile | None:
         """Read the file of ``--op_debug_config``; ``None`` if the option is empty.
 
         Raises ``AtcError`` (E20101) if the file cannot be read, or (E20003) if it is invalid.
@@ -59,7 +59,7 @@ class DebugPolicy:
             ) from None
         return self.parse(text, path)
 
-    def parse(self, text: str, path: str) -> DebugConfig:
+    def parse(self, text: str, path: str) -> DebugFile:
         """Read the lines of a debug configuration."""
         values: dict[str, tuple[str, ...]] = {}
         for number, line in enumerate(text.splitlines(), start=1):
@@ -82,9 +82,9 @@ class DebugPolicy:
         unknown = next((each for each in switches if each not in SWITCHES), None)
         if unknown is not None:
             raise _bad_content(path, f"[{unknown}] is no debug switch; use {', '.join(SWITCHES)}")
-        return DebugConfig(frozenset(switches), values.get("op_debug_list"))
+        return DebugFile(frozenset(switches), values.get("op_debug_list"))
 
-    def covers(self, operator: OperatorSpec, config: DebugConfig) -> bool:
+    def covers(self, operator: OperatorSpec, config: DebugFile) -> bool:
         """Whether a configuration applies to this operator."""
         if config.listed is None:
             return True
@@ -95,9 +95,7 @@ class DebugPolicy:
         _, separator, operator_type = item.partition("::")
         return operator_type == operator.type if separator else item == operator.name
 
-    def request(
-        self, operator: OperatorSpec, level: int, config: DebugConfig | None
-    ) -> DebugRequest:
+    def request(self, operator: OperatorSpec, level: int, config: DebugFile | None) -> DebugRequest:
         """The debug request for this operator; inactive if no switch applies to it."""
         covered = config is not None and self.covers(operator, config)
         switches = config.switches if config is not None and covered else frozenset()

@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_ascendcache.reference import atc, train
-from pytest_ascendcache.reference.cache.fs import Act, Step
+from pytest_ascendcache.reference.cache.fs import FileAct, FileStep
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import installer, op_compiler
 from pytest_ascendcache.reference.static_kernel.client import command
@@ -40,7 +40,7 @@ Program = Callable[[Sequence[str], Mapping[str, str]], int]
 PolicyProgram = Callable[[Sequence[str], Mapping[str, str], Policies], int]
 
 
-class Fault:
+class PlannedFault:
     """Logs every file operation of a process and strikes at the planned one."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class Fault:
         self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         self._dies = False
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: FileStep) -> None:
         """Called before each operation."""
         if self._dies:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -73,7 +73,7 @@ class Fault:
         if self._strikes(nth, step):
             self._strike(step)
 
-    def _note(self, nth: int, step: Step) -> None:
+    def _note(self, nth: int, step: FileStep) -> None:
         line = {
             "number": next(self._numbers),
             "nth": nth,
@@ -86,16 +86,16 @@ class Fault:
         }
         os.write(self._log, json.dumps(line).encode() + b"\n")
 
-    def _strikes(self, nth: int, step: Step) -> bool:
+    def _strikes(self, nth: int, step: FileStep) -> bool:
         here = self._at == (step.point, nth)
         self._struck = self._struck or here
         return self._struck and step.act.value in self._acts if self._acts else here
 
-    def _strike(self, step: Step) -> None:
+    def _strike(self, step: FileStep) -> None:
         if self._do == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self._do in ("tear", "short"):
-            if step.act is not Act.WRITE:
+            if step.act is not FileAct.WRITE:
                 raise ValueError(f"'{self._do}' is for writes, not for {step.point}")
             # The kernel cuts the write short; Python ignores SIGXFSZ.
             half = step.offset + len(step.data) // 2
@@ -119,7 +119,7 @@ def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> P
     def program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         plan, *arguments = argv
         made = policies()
-        made.fs.watch = Fault(json.loads(plan))
+        made.fs.watch = PlannedFault(json.loads(plan))
         return run(arguments, environ, made)
 
     return program

@@ -37,7 +37,7 @@ _SECTIONS = {"[ByOpType]": "type", "[ByNodeName]": "name"}
 
 
 @dataclass(frozen=True)
-class ModeTable:
+class ImplModeTable:
     """The contents of an ini file: modes by operator type, and by operator name."""
 
     by_type: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class ModeTable:
 class SelectedModes:
     """The modes that one run selects; ``offered`` are the modes each operator type supports."""
 
-    table: ModeTable = field(default_factory=ModeTable)
+    table: ImplModeTable = field(default_factory=ImplModeTable)
     offered: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ class ImplementationPolicy:
         """
         return SelectedModes(self.table(options, environ), self.offered(environ))
 
-    def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ModeTable:
+    def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ImplModeTable:
         """The table that the options select.
 
         A precision file overrides everything else. With a type list, the two plain modes apply to
@@ -75,15 +75,15 @@ class ImplementationPolicy:
             return self.listed(options.impl_mode_types, mode)
         return self.built_in(mode, environ)
 
-    def listed(self, types: Sequence[str], mode: str) -> ModeTable:
+    def listed(self, types: Sequence[str], mode: str) -> ImplModeTable:
         """The table that gives all listed types one mode."""
-        return ModeTable(dict.fromkeys(types, mode))
+        return ImplModeTable(dict.fromkeys(types, mode))
 
-    def precision_file(self, path: str) -> ModeTable:
+    def precision_file(self, path: str) -> ImplModeTable:
         """The table in the file of ``--op_precision_mode``."""
         return self.parse(_read(Path(path), "--op_precision_mode"), path, "op_precision_mode")
 
-    def built_in(self, mode: str, environ: Mapping[str, str]) -> ModeTable:
+    def built_in(self, mode: str, environ: Mapping[str, str]) -> ImplModeTable:
         """The installation's table for a value of ``--op_select_implmode``."""
         path = self.path(mode, environ)
         return self.parse(_read(path, "--op_select_implmode"), str(path), "op_select_implmode")
@@ -106,7 +106,7 @@ class ImplementationPolicy:
             for _, _, key, value in reversed(pairs)
         }
 
-    def parse(self, text: str, path: str, parameter: str) -> ModeTable:
+    def parse(self, text: str, path: str, parameter: str) -> ImplModeTable:
         """Read a table of ``key=mode`` lines. Before the first section line keys are types."""
         table: dict[str, dict[str, str]] = {"type": {}, "name": {}}
         for number, section, key, mode in _lines(text, path, parameter):
@@ -118,7 +118,7 @@ class ImplementationPolicy:
                     f"{', '.join(KNOWN_MODES)}",
                 )
             self.enter(table[section], key, mode)
-        return ModeTable(table["type"], table["name"])
+        return ImplModeTable(table["type"], table["name"])
 
     def enter(self, modes: dict[str, str], key: str, mode: str) -> None:
         """Enter one line into a table; of two lines for one key the first counts."""

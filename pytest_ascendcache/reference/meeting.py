@@ -25,7 +25,7 @@ _RETRY = 0.01
 Message = dict[str, Any]
 
 
-class Line:
+class MeetingLine:
     """A connection that carries JSON objects, one per line."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -92,12 +92,12 @@ def listen(host: str, port: int, backlog: int) -> socket.socket:
     return listening
 
 
-class Hub:
+class MeetingHub:
     """The side that listens, with the lines that were opened to it, by descriptor."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
-        self.lines: dict[int, Line] = {}
+        self.lines: dict[int, MeetingLine] = {}
 
     def ready(self, deadline: float | None, *more: int) -> list[int]:
         """Accept new lines, and return the readable descriptors of lines and of ``more``.
@@ -109,7 +109,7 @@ class Hub:
         if listening in ready:
             with contextlib.suppress(OSError):
                 connection, _ = self._listening.accept()
-                self.lines[connection.fileno()] = Line(connection)
+                self.lines[connection.fileno()] = MeetingLine(connection)
         return ready
 
     def tell(self, message: Message) -> None:

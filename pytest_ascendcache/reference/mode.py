@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
+from pytest_ascendcache.reference.debug import DebugFile, DebugRequest
 from pytest_ascendcache.reference.edition import PRESENT, Played
 
 
@@ -25,7 +25,7 @@ class ModePolicy:
 
     edition: Played = PRESENT
 
-    def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
+    def opens_cache(self, mode: str, level: int, config: DebugFile | None) -> bool:
         """Whether this run touches the cache directory at all.
 
         With a debug level, or a debug configuration without a list, no operator uses the cache, and

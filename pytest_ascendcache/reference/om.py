@@ -42,7 +42,7 @@ class OmError(ValueError):
 
 
 @dataclass(frozen=True)
-class Model:
+class OmModel:
     """A compiled operator: the content of a container."""
 
     operator: OperatorSpec
@@ -69,7 +69,7 @@ class Model:
         return buffer.getvalue()
 
     @classmethod
-    def read(cls, path: Path) -> Model:
+    def read(cls, path: Path) -> OmModel:
         """Open a container and check the kernel's digest.
 
         Raises ``OmError`` if the file is not a complete container.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.reference.debug import DebugRequest
 from pytest_ascendcache.reference.errors import as_invalid_path, invalid_path
-from pytest_ascendcache.reference.om import Model, om_name, write_whole
+from pytest_ascendcache.reference.om import OmModel, om_name, write_whole
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.kernels import Kernel
@@ -30,7 +30,7 @@ class OutputPolicy:
         with as_invalid_path(output, "--output", "the directory cannot be created"):
             output.mkdir(parents=True, exist_ok=True)
 
-    def deliver(self, output: Path, index: int, model: Model) -> Path:
+    def deliver(self, output: Path, index: int, model: OmModel) -> Path:
         """Write one operator's container. Raises ``AtcError`` (E40023) if it cannot be written."""
         path = output / om_name(index, model.operator)
         with as_invalid_path(path, "--output"):
@@ -41,7 +41,7 @@ class OutputPolicy:
         """Write the container of a converted model. Raises ``OSError`` if it cannot be written."""
         model.write(path)
 
-    def contents(self, model: Model) -> bytes:
+    def contents(self, model: OmModel) -> bytes:
         """The bytes of an operator's container."""
         return model.to_bytes()
 

@@ -34,7 +34,7 @@ from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolic
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import (
-    PackagePolicy as ClientPackagePolicy,
+    ClientPackagePolicy as ClientPackagePolicy,
 )
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS
-from pytest_ascendcache.reference.om import Model, OmError, write_arrays
+from pytest_ascendcache.reference.om import OmError, OmModel, write_arrays
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
     if is_model(model_path):
         _run_model(model_path, inputs_path, outputs_path)
         return
-    model = Model.read(model_path)
+    model = OmModel.read(model_path)
     tensors = [each for each in model.operator.inputs if not each.is_absent]
     with numpy.load(inputs_path, allow_pickle=False) as archive:
         inputs = [archive[str(index)] for index in range(len(tensors))]

@@ -21,7 +21,7 @@ from pytest_ascendcache.reference.errors import (
     as_invalid_path,
     invalid_value,
 )
-from pytest_ascendcache.reference.incremental.info import Phase
+from pytest_ascendcache.reference.incremental.info import NetworkPhase
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.om import write_arrays
 from pytest_ascendcache.reference.options import LOG_LEVELS
@@ -88,14 +88,14 @@ def _request(given: argparse.Namespace) -> Any:
     from pytest_ascendcache.reference.incremental.build import RunRequest
     from pytest_ascendcache.reference.kernels import SOCS
 
-    if given.phase not in [each.value for each in Phase]:
+    if given.phase not in [each.value for each in NetworkPhase]:
         raise invalid_value("--phase", given.phase, "It must be training or inference.")
     if given.soc_version not in SOCS:
         raise invalid_value(
             "--soc_version", given.soc_version, f"It must be one of {', '.join(SOCS)}."
         )
     network = read_network(given.network)
-    return RunRequest(network, given.network, given.soc_version, Phase(given.phase))
+    return RunRequest(network, given.network, given.soc_version, NetworkPhase(given.phase))
 
 
 def _fail(reason: str) -> int:

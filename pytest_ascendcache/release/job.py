@@ -43,7 +43,7 @@ _MOST = 4096
 
 
 @dataclass
-class Job:
+class TrainingJob:
     """Settings by name with the line of each, how many processes the script starts, and the
     settings of each of them that it starts by itself."""
 
@@ -53,9 +53,9 @@ class Job:
     processes: list[dict[str, str]] = field(default_factory=list)
 
 
-def read_job(path: Path) -> Job:
+def read_job(path: Path) -> TrainingJob:
     """Read a launch script. Raises ``OSError`` if it cannot be read."""
-    job = Job()
+    job = TrainingJob()
     lines = read_text(path, errors="replace").splitlines()
     _run(list(enumerate(lines, start=1)), job, {})
     for name in _SIZE:
@@ -65,7 +65,7 @@ def read_job(path: Path) -> Job:
     return job
 
 
-def _run(lines: list[tuple[int, str]], job: Job, names: dict[str, str]) -> None:
+def _run(lines: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]) -> None:
     """Follow lines of a script; ``names`` are the variables that are set so far."""
     at = 0
     while at < len(lines):
@@ -109,7 +109,7 @@ def _expanded(line: str, values: dict[str, str]) -> str:
     return _SUM.sub(lambda sum_: str(int(sum_[1]) + int(sum_[2] + sum_[3])), line)
 
 
-def _follow(number: int, line: str, job: Job, names: dict[str, str]) -> None:
+def _follow(number: int, line: str, job: TrainingJob, names: dict[str, str]) -> None:
     """Take a line's assignments; those before a command are for its process alone."""
     try:
         words = shlex.split(line, comments=True)
@@ -130,7 +130,7 @@ def _follow(number: int, line: str, job: Job, names: dict[str, str]) -> None:
         job.settings[name], job.lines[name] = value, number
 
 
-def job_problems(job: Job) -> list[tuple[int, Problem]]:
+def job_problems(job: TrainingJob) -> list[tuple[int, Problem]]:
     """Return what is wrong with a job's settings, each with its line, in their order."""
     several = len(job.processes) > 1
     every = job.processes if several else [job.settings]
@@ -150,7 +150,7 @@ def job_problems(job: Job) -> list[tuple[int, Problem]]:
     return sorted(((line, each) for each, line in found.items()), key=lambda each: each[0])
 
 
-def _line_of(job: Job, problem: Problem) -> int:
+def _line_of(job: TrainingJob, problem: Problem) -> int:
     return next((job.lines[name] for name in job.lines if name in problem.found), 0)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.deviations import BrokenPromise
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
@@ -81,7 +81,7 @@ class Baseline:
         """The checks that were broken, whatever the rule."""
         return frozenset(check for (_, check), each in self.verdicts.items() if each in _BROKEN)
 
-    def deviation(self, fault: Fault, verdict: Verdict) -> dict[str, str] | None:
+    def deviation(self, fault: BrokenPromise, verdict: Verdict) -> dict[str, str] | None:
         """The ``deviation`` of a record, if the baseline has the same broken promise."""
         key = fault.rule, fault.check
         if self.verdicts.get(key) not in _BROKEN:

@@ -33,7 +33,7 @@ _MARK = '<meta name="generator" content="pytest-ascendcache">'
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparedCell:
     """The result of one rule in one report, regardless of known deviations and of a baseline.
 
     ``tally`` counts its checks by verdict; ``harm`` is the worst that a broken one observed.
@@ -58,14 +58,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """The cells of one rule, one for each report."""
 
     rule: str
     level: str
     title_en: str
     title_zh: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ComparedCell, ...]
 
     @property
     def is_worse(self) -> bool:
@@ -99,7 +99,7 @@ class Comparison:
 
     names: tuple[str, ...]
     reports: tuple[Document, ...]
-    groups: Mapping[str, Sequence[Row]]
+    groups: Mapping[str, Sequence[ComparedRow]]
 
     @property
     def letters(self) -> list[str]:
@@ -133,12 +133,12 @@ def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
         for rule in report["rules"]:
             known.setdefault(rule["id"], rule)
     rows = [
-        Row(
+        ComparedRow(
             name,
             rule["level"],
             rule["title_en"],
             rule["title_zh"],
-            tuple(cells.get(name, Cell(ABSENT)) for cells in columns),
+            tuple(cells.get(name, ComparedCell(ABSENT)) for cells in columns),
         )
         for name, rule in known.items()
     ]
@@ -154,17 +154,17 @@ def _name(path: Path, report: Document) -> str:
     return f"{toolchain['name']} {toolchain['version']} ({path.name})"
 
 
-def _cells(report: Document) -> dict[str, Cell]:
+def _cells(report: Document) -> dict[str, ComparedCell]:
     checks: dict[str, list[Mapping[str, Any]]] = {}
     for check in report["checks"]:
         checks.setdefault(check["rule"], []).append(check)
     return {rule["id"]: _cell(rule, checks.get(rule["id"], [])) for rule in report["rules"]}
 
 
-def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Cell:
+def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> ComparedCell:
     counts = tuple(tally(map(beneath, checks)))
     harm = min((each.get("harm") for each in checks), key=harm_rank, default=None)
-    return Cell(counts[0][0].value if counts else rule["verdict"], counts, harm)
+    return ComparedCell(counts[0][0].value if counts else rule["verdict"], counts, harm)
 
 
 def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:

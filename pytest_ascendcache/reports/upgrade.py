@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pytest_ascendcache.contract import Edition, Rule
-from pytest_ascendcache.contract.changes import Change, Kind, advice, changes
+from pytest_ascendcache.contract.changes import ChangeKind, RuleChange, advice, changes
 from pytest_ascendcache.language import Language, text
 from pytest_ascendcache.words.layout import wrapped
 
@@ -29,11 +29,11 @@ def compared(before: Edition, after: Edition, language: Language) -> list[str]:
     return [*lines, _count(differences, language)]
 
 
-def promise(change: Change, before: Edition, after: Edition, language: Language) -> str:
+def promise(change: RuleChange, before: Edition, after: Edition, language: Language) -> str:
     """The promise of both editions, or of the only one that makes it."""
-    if change.kind in (Kind.NEW, Kind.UNREAD):
+    if change.kind in (ChangeKind.NEW, ChangeKind.UNREAD):
         return _statement(change.after, language)
-    if change.kind is Kind.GONE:
+    if change.kind is ChangeKind.GONE:
         return _statement(change.before, language)
     return ("" if language is Language.CHINESE else " ").join(
         text(
@@ -47,9 +47,9 @@ def promise(change: Change, before: Edition, after: Edition, language: Language)
     )
 
 
-def promising(change: Change) -> Rule:
+def promising(change: RuleChange) -> Rule:
     """The rule of the newer edition, or the one that is gone."""
-    return change.before if change.kind is Kind.GONE else change.after
+    return change.before if change.kind is ChangeKind.GONE else change.after
 
 
 def _statement(rule: Rule, language: Language) -> str:
@@ -70,6 +70,6 @@ def todo(before: Edition, after: Edition, language: Language) -> list[str]:
     return [text(f"u_{each.value}", language, **values) for each in advice(before, after)]
 
 
-def _count(differences: list[Change], language: Language) -> str:
+def _count(differences: list[RuleChange], language: Language) -> str:
     counts = Counter(change.kind for change in differences)
-    return text("u_count", language, **{kind.value: counts[kind] for kind in Kind})
+    return text("u_count", language, **{kind.value: counts[kind] for kind in ChangeKind})

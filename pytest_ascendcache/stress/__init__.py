@@ -8,7 +8,14 @@ from pytest_ascendcache.stress.campaign import Campaign
 from pytest_ascendcache.stress.checker import Kind, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import prepare
-from pytest_ascendcache.stress.history import Compile, Disturbance, Header, History, Later, Round
+from pytest_ascendcache.stress.history import (
+    Compile,
+    Disturbance,
+    Header,
+    LaterCompiles,
+    Round,
+    StressHistory,
+)
 from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
 from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.schedule import Schedule, population
@@ -20,13 +27,13 @@ __all__ = [
     "Disturbance",
     "Executor",
     "Header",
-    "History",
     "HistoryError",
     "HistoryWriter",
     "Kind",
-    "Later",
+    "LaterCompiles",
     "Round",
     "Schedule",
+    "StressHistory",
     "Undecided",
     "Violation",
     "population",

@@ -17,7 +17,7 @@ from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.stress.checker import Kind, Violation
 from pytest_ascendcache.stress.executor import Executor
-from pytest_ascendcache.stress.history import Compile, Delivery, Header, RoundRecord
+from pytest_ascendcache.stress.history import Compile, Header, RankDelivery, RoundRecord
 
 _SEEN: dict[Kind, Enum] = {
     Kind.WRONG_KERNEL: Kernel.ANOTHER,
@@ -72,11 +72,11 @@ def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Fa
             yield Fact.seen(Ending.FAILURE, f"a rank can {what}")
 
 
-def _delivered(delivery: Delivery) -> bool:
+def _delivered(delivery: RankDelivery) -> bool:
     return delivery.returncode == 0 and "" not in delivery.kernels
 
 
-def _afterwards(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Fact:
+def _afterwards(header: Header, compile_: Compile, ends: Sequence[RankDelivery]) -> Fact:
     last = ends[-1]
     if all(each.returncode is None for each in ends):
         return Fact.seen(Ending.NO_END, f"later runs in {compile_.cache} do not end")

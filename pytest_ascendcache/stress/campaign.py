@@ -23,7 +23,7 @@ from pytest_ascendcache.stress.checker import (
 )
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
-from pytest_ascendcache.stress.history import Header, History, Round, RoundRecord
+from pytest_ascendcache.stress.history import Header, Round, RoundRecord, StressHistory
 from pytest_ascendcache.stress.history_file import (
     HistoryError,
     HistoryWriter,
@@ -173,7 +173,7 @@ class Campaign:
         self._carry_out(executor, self._bounded(schedule.rounds(), deadline), self.history)
         return self._result(executor, time.monotonic() - started)
 
-    def _run_again(self, recorded: History) -> Result:
+    def _run_again(self, recorded: StressHistory) -> Result:
         header = recorded.header
         if header.operators != tuple(each.name for each in population(len(header.operators))):
             raise HistoryError(f"{self.replay}:1: operators of another version of this plugin.")
@@ -206,7 +206,9 @@ class Campaign:
             if left <= 0 or time.monotonic() >= deadline:
                 return
 
-    def _carry_out(self, executor: Executor, rounds: Iterable[Round], path: Path) -> History | None:
+    def _carry_out(
+        self, executor: Executor, rounds: Iterable[Round], path: Path
+    ) -> StressHistory | None:
         """Run rounds up to the first that breaks a promise. Returns the history if one does."""
         header = executor.ground.header
         checker = Checker(header)
@@ -229,7 +231,7 @@ class Campaign:
         shortest = self._shortest(executor.ground, history, seconds)
         return Result(header, done, self.history, seconds, broken, seen, shortest, marked)
 
-    def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
+    def _shortest(self, ground: Ground, history: StressHistory, seconds: float) -> Shrunk:
         numbers = itertools.count()
         candidate = self.directory / "candidate.jsonl"
         least, most = _SHRINKING
@@ -240,7 +242,7 @@ class Campaign:
         )
         deadline = time.monotonic() + limit
 
-        def attempt(rounds: Sequence[Round]) -> History | None:
+        def attempt(rounds: Sequence[Round]) -> StressHistory | None:
             name = f"shorter{next(numbers)}"
             try:
                 executor = Executor(ground, self.directory / name, self.nodes)

@@ -15,17 +15,17 @@ from pytest_ascendcache.stress.history import (
     SHARED,
     CacheSeen,
     Compile,
-    Delivery,
     Doing,
-    Ended,
     EntrySeen,
     Header,
-    History,
-    Job,
-    Later,
+    JobEnd,
+    LaterCompiles,
+    RankDelivery,
     Rebuilt,
     RoundRecord,
     Seen,
+    StressHistory,
+    StressJob,
 )
 
 
@@ -59,7 +59,7 @@ class Undecided(Exception):
     """The history does not say enough to judge it."""
 
 
-def violations(history: History) -> list[Violation]:
+def violations(history: StressHistory) -> list[Violation]:
     """All broken promises, in the order of the history.
 
     Raises ``Undecided`` if a process did not end, or a round other than the last is incomplete.
@@ -92,7 +92,7 @@ class _Cache:
     residue: set[str] = field(default_factory=set)
 
 
-def _changes(job: Job, package: int | None = None) -> bool:
+def _changes(job: StressJob, package: int | None = None) -> bool:
     """Whether a job installs or uninstalls ``package``, or any package if it is None."""
     return job.doing in (Doing.INSTALL, Doing.UNINSTALL) and package in (None, job.number)
 
@@ -156,7 +156,7 @@ class Checker:
     def _add(self, kind: Kind, number: int, text: str) -> None:
         self.violations.append(Violation(kind, number, text))
 
-    def _delivered(self, number: int, compile_: Compile, delivery: Delivery) -> None:
+    def _delivered(self, number: int, compile_: Compile, delivery: RankDelivery) -> None:
         who = f"rank {delivery.rank} under {compile_.mode.value}"
         if delivery.returncode is None:
             raise Undecided(f"round {number}: the compile of rank {delivery.rank} did not end")
@@ -174,10 +174,10 @@ class Checker:
                 wrong = f"{who} got {kernel[:12]} for {name}, {whose}; right is {right}"
                 self._add(Kind.WRONG_KERNEL, number, wrong)
 
-    def _later(self, compile_: Compile, later: Later, caches: Sequence[CacheSeen]) -> None:
+    def _later(self, compile_: Compile, later: LaterCompiles, caches: Sequence[CacheSeen]) -> None:
         """Judge a compile that ran alone. Whether it repairs an entry that the harness damaged, and
         that nothing touched since, is left to other rules."""
-        ended = Delivery(later.round, compile_.rank, later.returncode, later.kernels)
+        ended = RankDelivery(later.round, compile_.rank, later.returncode, later.kernels)
         before = len(self.violations)
         self._delivered(later.round, compile_, ended)
         if len(self.violations) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
@@ -196,7 +196,7 @@ class Checker:
                 where = f"{compile_.cache}: every later compile has {name} compiled again"
                 self._add(Kind.POISON, later.round, where)
 
-    def _ended(self, number: int, jobs: Sequence[Job], ended: Ended) -> None:
+    def _ended(self, number: int, jobs: Sequence[StressJob], ended: JobEnd) -> None:
         job = jobs[ended.job]
         network = self._header.networks[job.number]
         who = f"rank {job.rank}, which had to {job.doing.value} {network},"
@@ -238,9 +238,9 @@ class Checker:
             if wrong not in self._index:
                 self._add(Kind.INDEX, number, wrong)
 
-    def _rebuilt(self, job: Job, rebuilt: Rebuilt) -> None:
+    def _rebuilt(self, job: StressJob, rebuilt: Rebuilt) -> None:
         before = len(self.violations)
-        ended = Ended(rebuilt.round, 0, rebuilt.returncode, rebuilt.outputs)
+        ended = JobEnd(rebuilt.round, 0, rebuilt.returncode, rebuilt.outputs)
         self._ended(rebuilt.round, (job,), ended)
         may_store = self._header.profile != NodeProfile.NO_LOCKS.value
         if rebuilt.written and may_store and len(self.violations) == before:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_ascendcache.caches import Entry, read_entries
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.stress.history import Disturbance, Harm
+from pytest_ascendcache.stress.history import Disturbance, StressHarm
 
 SHELF = "te_shelf_"
 """Names of the harness's own entries, sparse files that make a cache large without using space."""
@@ -25,9 +25,9 @@ _KERNEL = b"\x7fELF, an entry nobody asks for"
 def disturb(disturbance: Disturbance, directory: Path) -> None:
     """Disturb one chip's directory. Does nothing if there is no suitable entry."""
     entries = read_entries(directory)
-    if disturbance.harm is Harm.CLEAR:
+    if disturbance.harm is StressHarm.CLEAR:
         shutil.rmtree(directory, ignore_errors=True)
-    elif disturbance.harm is Harm.AGE:
+    elif disturbance.harm is StressHarm.AGE:
         if entries:
             _age(directory, list(entries.values()), disturbance.entry)
     else:
@@ -35,7 +35,7 @@ def disturb(disturbance: Disturbance, directory: Path) -> None:
         if not valid:
             return
         entry = valid[disturbance.entry % len(valid)]
-        if disturbance.harm is Harm.DAMAGE:
+        if disturbance.harm is StressHarm.DAMAGE:
             _DAMAGES[disturbance.damage].apply(entry)
         else:
             entry.metadata_path.unlink()

@@ -21,7 +21,7 @@ from pytest_ascendcache.caches import CacheLayout, Change, Snapshot, read_entrie
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
-from pytest_ascendcache.faults import Action, FaultPlan, Gate, Operation
+from pytest_ascendcache.faults import Action, FaultGate, FaultPlan, Operation
 from pytest_ascendcache.nodes import Nodes
 from pytest_ascendcache.stress.disturb import SHELF, disturb, take_down
 from pytest_ascendcache.stress.ground import Ground, kernel_digests, request_of
@@ -29,16 +29,16 @@ from pytest_ascendcache.stress.history import (
     SHARED,
     CacheSeen,
     Compile,
-    Delivery,
     Disturbed,
     Doing,
-    Ended,
     EntrySeen,
-    Job,
-    Later,
+    JobEnd,
+    LaterCompiles,
+    RankDelivery,
     Round,
     RoundRecord,
     Seen,
+    StressJob,
 )
 from pytest_ascendcache.stress.history_file import HistoryWriter
 from pytest_ascendcache.stress.jobs import Jobs, ending_of, operation_at
@@ -104,7 +104,7 @@ class Executor:
             (rank / "out").mkdir(exist_ok=True)
         return RoundRecord(one, tuple(deliveries), disturbed, seen, later, tuple(ended), rebuilt)
 
-    def again(self, one: Compile) -> Delivery:
+    def again(self, one: Compile) -> RankDelivery:
         """Repeat a compile in the caches as they are now. The history does not record it."""
         request = replace(
             self._requested(0, one), output=self._directory / f"again{next(self._numbers)}"
@@ -112,18 +112,18 @@ class Executor:
         (run,) = self.ground.toolchain.compiled([request])
         return _delivery(0, one, run.result)
 
-    def job_again(self, one: Job) -> Ended:
+    def job_again(self, one: StressJob) -> JobEnd:
         """Repeat a job, without its fault."""
         return self._jobs.do(0, 0, replace(one, fault=None))
 
-    def _later(self, number: int, one: Compile) -> Later:
+    def _later(self, number: int, one: Compile) -> LaterCompiles:
         """Compile with nothing else running, in the cache itself, where no node's caching is in the
         way."""
         root = self._layout(one.cache).root
         outputs = [self._ranks[one.rank] / "out" / f"{number}-{name}" for name in ("later", "last")]
         request = replace(self._requested(number, one), cache_dir=root, output=outputs[0])
         first, reused = served_later(self.ground.toolchain, request, outputs[1])
-        return Later(number, first.returncode, kernel_digests(first), reused)
+        return LaterCompiles(number, first.returncode, kernel_digests(first), reused)
 
     def _layout(self, cache: str) -> CacheLayout:
         return CacheLayout(self._shared if cache == SHARED else self._directory / cache / "cache")
@@ -160,7 +160,7 @@ class Executor:
         roots += [self._jobs.built] if self.ground.jobs.doings else []
         return {root.name: Snapshot.take(root) for root in roots}
 
-    def _act(self, one: Round) -> tuple[list[Delivery], list[Ended]]:
+    def _act(self, one: Round) -> tuple[list[RankDelivery], list[JobEnd]]:
         """Run all compiles and jobs of a round at the same time."""
         requests = [self._requested(one.number, each) for each in one.compiles]
         with ExitStack() as gates:
@@ -171,8 +171,8 @@ class Executor:
                     requests[index] = replace(requests[index], plan=plan)
             jobs = [self._task_of(one, index, gates) for index in range(len(one.jobs))]
             results = self._together(requests, jobs)
-        ended = [each for each in results if isinstance(each, Ended)]
-        by_output = {each.request.output: each for each in results if not isinstance(each, Ended)}
+        ended = [each for each in results if isinstance(each, JobEnd)]
+        by_output = {each.request.output: each for each in results if not isinstance(each, JobEnd)}
         deliveries = [
             _delivery(one.number, compile_, by_output[request.output])
             for compile_, request in zip(one.compiles, requests, strict=True)
@@ -186,7 +186,7 @@ class Executor:
         gate = None if plan is None else plan.gate
         return _Task(lambda: [self._jobs.do(one.number, index, job, plan)], gate)
 
-    def _plan_job(self, one: Round, job: Job, gates: ExitStack) -> FaultPlan | None:
+    def _plan_job(self, one: Round, job: StressJob, gates: ExitStack) -> FaultPlan | None:
         """The fault to inject into a job. A job is not held if installers on its node might wait
         for a lock that it has."""
         at = operation_at(self.ground.jobs.points, job.fault)
@@ -219,16 +219,16 @@ class Executor:
 
     def _plan(self, action: Action, at: Operation, gates: ExitStack) -> FaultPlan:
         name = self._directory / "faults" / str(next(self._numbers))
-        gate = gates.enter_context(Gate(name)) if action is Action.HOLD else None
+        gate = gates.enter_context(FaultGate(name)) if action is Action.HOLD else None
         return FaultPlan(name.with_suffix(".log"), action, at, gate)
 
     def _together(
         self, requests: Sequence[CompileRequest], jobs: Sequence[_Task]
-    ) -> list[CompileResult | Ended]:
+    ) -> list[CompileResult | JobEnd]:
         """Run everything at once. Tasks that are held start first, and go on when the others have
         ended."""
 
-        def task(together: Sequence[CompileRequest], gate: Gate | None = None) -> _Task:
+        def task(together: Sequence[CompileRequest], gate: FaultGate | None = None) -> _Task:
             toolchain = self.ground.toolchain
             return _Task(lambda: [each.result for each in toolchain.compiled(together)], gate)
 
@@ -257,8 +257,8 @@ class Executor:
 class _Task:
     """Work to run in a thread; if it has a ``gate``, its process is held there for a while."""
 
-    start: Callable[[], list[CompileResult | Ended]]
-    gate: Gate | None = None
+    start: Callable[[], list[CompileResult | JobEnd]]
+    gate: FaultGate | None = None
 
 
 def _digest(path: Path) -> str:
@@ -268,10 +268,10 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _delivery(number: int, compile_: Compile, result: CompileResult) -> Delivery:
+def _delivery(number: int, compile_: Compile, result: CompileResult) -> RankDelivery:
     kernels = kernel_digests(result)
     ending = ending_of(result, result.request.plan)
-    return Delivery(number, compile_.rank, result.returncode, kernels, *ending)
+    return RankDelivery(number, compile_.rank, result.returncode, kernels, *ending)
 
 
 def _touched(before: dict[str, Snapshot], after: dict[str, Snapshot]) -> list[str]:

@@ -28,7 +28,7 @@ class Setting(str, Enum):
     DEBUG = "debug_level_1"
 
 
-class Harm(str, Enum):
+class StressHarm(str, Enum):
     """How the harness disturbs a cache between rounds."""
 
     AGE = "age"
@@ -72,7 +72,7 @@ class Doing(str, Enum):
 
 
 @dataclass(frozen=True)
-class Job:
+class StressJob:
     """One process of a rank that installs or uninstalls the static package of network ``number``,
     runs the network with the installed packages, or builds it incrementally as rank ``of``, which
     may have run on another node before."""
@@ -89,7 +89,7 @@ class Disturbance:
     """``entry`` is an index, modulo their number, into the valid entries sorted by name;
     ``damage`` names one of ``faults.DAMAGES``."""
 
-    harm: Harm
+    harm: StressHarm
     cache: str
     entry: int = 0
     damage: str = ""
@@ -104,8 +104,8 @@ class Round:
     disturbances: tuple[Disturbance, ...]
     compiles: tuple[Compile, ...]
     later: Compile | None = None
-    jobs: tuple[Job, ...] = ()
-    rebuild: Job | None = None
+    jobs: tuple[StressJob, ...] = ()
+    rebuild: StressJob | None = None
 
     @property
     def steps(self) -> int:
@@ -127,7 +127,7 @@ class _Ending:
 
 
 @dataclass(frozen=True)
-class Delivery(_Ending):
+class RankDelivery(_Ending):
     """How a compile ended, with the SHA-256 of each kernel, empty if it was not delivered."""
 
     round: int
@@ -139,7 +139,7 @@ class Delivery(_Ending):
 
 
 @dataclass(frozen=True)
-class Ended(_Ending):
+class JobEnd(_Ending):
     """How job number ``job`` (from 0) ended, with the SHA-256 of its outputs, empty without any."""
 
     round: int
@@ -194,7 +194,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Later:
+class LaterCompiles:
     """The result of a round's ``later``: the first compile's exit status and kernels, and whether
     the second compile delivered each kernel with the marker of its entry."""
 
@@ -243,7 +243,7 @@ class Header:
         return self.right[setting.value][operator]
 
 
-Line = Header | Round | Disturbed | Delivery | Ended | Seen | Later | Rebuilt
+Line = Header | Round | Disturbed | RankDelivery | JobEnd | Seen | LaterCompiles | Rebuilt
 
 
 @dataclass(frozen=True)
@@ -251,11 +251,11 @@ class RoundRecord:
     """All lines of one round. The last round of a run that was cut short may lack some."""
 
     round: Round
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[RankDelivery, ...] = ()
     disturbed: Disturbed | None = None
     seen: Seen | None = None
-    later: Later | None = None
-    ended: tuple[Ended, ...] = ()
+    later: LaterCompiles | None = None
+    ended: tuple[JobEnd, ...] = ()
     rebuilt: Rebuilt | None = None
 
     @property
@@ -278,7 +278,7 @@ class RoundRecord:
 
 
 @dataclass(frozen=True)
-class History:
+class StressHistory:
     """A complete run."""
 
     header: Header

@@ -13,17 +13,17 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 from pytest_ascendcache.files import open_input, open_log
 from pytest_ascendcache.stress.history import (
     SCHEMA,
-    Delivery,
     Disturbed,
-    Ended,
     Header,
-    History,
-    Later,
+    JobEnd,
+    LaterCompiles,
     Line,
+    RankDelivery,
     Rebuilt,
     Round,
     RoundRecord,
     Seen,
+    StressHistory,
 )
 
 Written = TypeVar("Written", bound=Line)
@@ -33,13 +33,23 @@ class HistoryError(ValueError):
     """The file is not a history, or is damaged. The message names the line."""
 
 
-_LINES: dict[str, type[Any]] = {each.__name__.lower(): each for each in get_args(Line)}
+_LINES: dict[str, type[Any]] = {
+    "header": Header,
+    "round": Round,
+    "disturbed": Disturbed,
+    "delivery": RankDelivery,
+    "ended": JobEnd,
+    "seen": Seen,
+    "later": LaterCompiles,
+    "rebuilt": Rebuilt,
+}
+_NAMES = {type_: kind for kind, type_ in _LINES.items()}
 _PARTS: dict[type[Any], str] = {
-    Delivery: "deliveries",
-    Ended: "ended",
+    RankDelivery: "deliveries",
+    JobEnd: "ended",
     Disturbed: "disturbed",
     Seen: "seen",
-    Later: "later",
+    LaterCompiles: "later",
     Rebuilt: "rebuilt",
 }
 """The field of :class:`RoundRecord` that holds lines of each type."""
@@ -60,24 +70,24 @@ class HistoryWriter:
 
     def write(self, line: Written) -> Written:
         """Append a line, and return it."""
-        document = {"line": type(line).__name__.lower(), **asdict(line)}
+        document = {"line": _NAMES[type(line)], **asdict(line)}
         self._file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         return line
 
     @property
-    def history(self) -> History:
+    def history(self) -> StressHistory:
         """The lines written so far."""
         return read_history(self._path)
 
 
-def read_history(path: Path) -> History:
+def read_history(path: Path) -> StressHistory:
     """Read a history.
 
     Raises ``HistoryError`` if the file cannot be read or a line is not part of a history.
     """
     header, records = open_history(path)
-    return History(header, tuple(records))
+    return StressHistory(header, tuple(records))
 
 
 def open_history(path: Path) -> tuple[Header, Iterator[RoundRecord]]:

@@ -20,7 +20,7 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation
 from pytest_ascendcache.observation import StaticKernelsUnderTest, probe_network
 from pytest_ascendcache.observation.gate import Gate
-from pytest_ascendcache.stress.history import Doing, Ended, Fault, Job, Rebuilt
+from pytest_ascendcache.stress.history import Doing, Fault, JobEnd, Rebuilt, StressJob
 from pytest_ascendcache.toolchains import (
     CompileResult,
     StaticResult,
@@ -194,12 +194,12 @@ class Jobs:
             for name in (OPP, BUILD):
                 (self.backing / name).mkdir()
 
-    def do(self, number: int, index: int, job: Job, plan: FaultPlan | None = None) -> Ended:
+    def do(self, number: int, index: int, job: StressJob, plan: FaultPlan | None = None) -> JobEnd:
         """Run job ``index`` of round ``number``, and wait for it to end."""
         result, outputs = self._done(job, self.views[job.rank], plan)
-        return Ended(number, index, result.returncode, outputs, *ending_of(result, plan))
+        return JobEnd(number, index, result.returncode, outputs, *ending_of(result, plan))
 
-    def rebuild(self, number: int, job: Job) -> Rebuilt:
+    def rebuild(self, number: int, job: StressJob) -> Rebuilt:
         """Build a network twice with nothing else running, in the shared directory itself, where
         no node's caching is in the way."""
         first, outputs = self._done(job, self.backing, None)
@@ -231,7 +231,7 @@ class Jobs:
         return packages, tuple(wrong)
 
     def _done(
-        self, job: Job, view: Path, plan: FaultPlan | None
+        self, job: StressJob, view: Path, plan: FaultPlan | None
     ) -> tuple[StaticResult | TrainResult, str]:
         """Run a job in a view of the shared directory. Returns its result and outputs."""
         directory = self.own[job.rank] / "out" / f"job{next(self._numbers)}"

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from pytest_ascendcache.stress.history import (
     Compile,
-    Delivery,
     Disturbance,
     Doing,
-    Ended,
-    Harm,
     Header,
-    History,
-    Job,
+    JobEnd,
+    RankDelivery,
+    StressHarm,
+    StressHistory,
+    StressJob,
 )
 
 
-def tell(history: History) -> Iterator[str]:
+def tell(history: StressHistory) -> Iterator[str]:
     """The lines of a history."""
     for record in history.rounds:
         yield f"round {record.round.number}:"
@@ -40,15 +40,15 @@ def tell(history: History) -> Iterator[str]:
 
 def _harm(disturbance: Disturbance) -> str:
     what = {
-        Harm.AGE: "entries of {0} were last used hours ago, and it is over its limit",
-        Harm.DELETE: "valid entry {1} of {0} is deleted",
-        Harm.CLEAR: "cache {0} is deleted",
-        Harm.DAMAGE: "valid entry {1} of {0} is damaged: {2}",
+        StressHarm.AGE: "entries of {0} were last used hours ago, and it is over its limit",
+        StressHarm.DELETE: "valid entry {1} of {0} is deleted",
+        StressHarm.CLEAR: "cache {0} is deleted",
+        StressHarm.DAMAGE: "valid entry {1} of {0} is damaged: {2}",
     }[disturbance.harm]
     return what.format(disturbance.cache, disturbance.entry, disturbance.damage)
 
 
-def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> str:
+def _compile(header: Header, compile_: Compile, delivery: RankDelivery | None) -> str:
     names = ", ".join(header.operators[each] for each in compile_.operators)
     limit = ", smallest limits" if compile_.limited else ""
     return (
@@ -57,7 +57,7 @@ def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> st
     )
 
 
-def _job(header: Header, job: Job, ended: Ended | None) -> str:
+def _job(header: Header, job: StressJob, ended: JobEnd | None) -> str:
     network = header.networks[job.number]
     what = {
         Doing.INSTALL: f"install the package of {network}",
@@ -68,7 +68,7 @@ def _job(header: Header, job: Job, ended: Ended | None) -> str:
     return f"{_rank(header, job.rank)}: {what}{_end(ended)}"
 
 
-def _end(ending: Delivery | Ended | None) -> str:
+def _end(ending: RankDelivery | JobEnd | None) -> str:
     return f" -> {ending.struck or f'exit status {ending.returncode}'}" if ending else ""
 
 

@@ -16,10 +16,10 @@ from pytest_ascendcache.stress.history import (
     Disturbance,
     Doing,
     Fault,
-    Harm,
-    Job,
     Round,
     Setting,
+    StressHarm,
+    StressJob,
 )
 
 _HOT = 3
@@ -32,7 +32,12 @@ _SETTINGS = (Setting.PLAIN,) * 5 + (Setting.PRECISION, Setting.PERFORMANCE) * 2 
 _JOBS = (0, 0, 1, 2, 3)
 """Numbers of jobs in a round, drawn at random."""
 _DOINGS = (Doing.INSTALL,) * 3 + (Doing.UNINSTALL,) * 2 + (Doing.RUN,) * 2 + (Doing.BUILD,) * 3
-_HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR,)
+_HARMS = (
+    (StressHarm.DAMAGE,) * 4
+    + (StressHarm.AGE,) * 3
+    + (StressHarm.DELETE,) * 2
+    + (StressHarm.CLEAR,)
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Schedule:
             self._disturbance(chance)
             for _ in range(chance.choice((0, 0, 1, 1, 2)) if number else 0)
         )
-        aged = {each.cache for each in disturbances if each.harm is Harm.AGE}
+        aged = {each.cache for each in disturbances if each.harm is StressHarm.AGE}
         acting = sorted(chance.sample(range(self.ranks), chance.randint(1, self.ranks)))
         compiles = [self._compile(chance, rank, hot, aged) for rank in acting]
         later = None
@@ -80,7 +85,7 @@ class Schedule:
         rebuild = builds[-1] if builds and number % _LATER == _LATER - 2 else None
         return Round(number, disturbances, tuple(compiles), later, jobs, rebuild)
 
-    def _jobs(self, chance: random.Random) -> tuple[Job, ...]:
+    def _jobs(self, chance: random.Random) -> tuple[StressJob, ...]:
         """The jobs of a round, one at most for each rank."""
         if not self.doings:
             return ()
@@ -93,13 +98,13 @@ class Schedule:
             fault = Fault(action, chance.randrange(1000))
             struck = chance.random() < 0.2 and doing in (Doing.INSTALL, Doing.UNINSTALL)
             injected = fault if struck and action in self.strikes else None
-            jobs.append(Job(rank, doing, chance.randrange(self.networks), of, injected))
+            jobs.append(StressJob(rank, doing, chance.randrange(self.networks), of, injected))
         return tuple(jobs)
 
     def _disturbance(self, chance: random.Random) -> Disturbance:
         cache = SHARED if chance.random() < 0.7 else f"rank{chance.randrange(self.ranks)}"
         harm = chance.choice(_HARMS)
-        damage = chance.choice(DAMAGES).name if harm is Harm.DAMAGE else ""
+        damage = chance.choice(DAMAGES).name if harm is StressHarm.DAMAGE else ""
         return Disturbance(harm, cache, chance.randrange(1000), damage)
 
     def _compile(self, chance: random.Random, rank: int, hot: list[int], aged: set[str]) -> Compile:

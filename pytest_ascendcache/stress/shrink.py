@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pytest_ascendcache.stress.history import History, Round
+from pytest_ascendcache.stress.history import Round, StressHistory
 
 Part = TypeVar("Part")
-Attempt = Callable[[Sequence[Round]], History | None]
+Attempt = Callable[[Sequence[Round]], StressHistory | None]
 """Runs a candidate. Returns its history if it fails, else None."""
 
 
@@ -22,13 +22,13 @@ Attempt = Callable[[Sequence[Round]], History | None]
 class Shrunk:
     """The shortest failing history. ``done`` is False if the time or the executions ran out."""
 
-    history: History
+    history: StressHistory
     executions: int
     done: bool
 
 
 def shrink(
-    failing: History, attempt: Attempt, seconds: float, tries: int = 2, most: int = 400
+    failing: StressHistory, attempt: Attempt, seconds: float, tries: int = 2, most: int = 400
 ) -> Shrunk:
     """Shorten a failing history within ``seconds`` and ``most`` executions.
 
@@ -49,7 +49,7 @@ class _Spent(Exception):
 
 @dataclass
 class _Shrinking:
-    best: History
+    best: StressHistory
     attempt: Attempt
     deadline: float
     tries: int

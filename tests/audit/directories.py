@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
-    Kernel,
+    SceneKernel,
     akg_kernel,
     cann_entry,
     digest,
@@ -87,22 +87,22 @@ def metadata_of(stem: str, data: bytes, **fields: Any) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def entry(directory: Path, stem: str, **fields: Any) -> Kernel:
+def entry(directory: Path, stem: str, **fields: Any) -> SceneKernel:
     """Write an entry of any name."""
     data = elf_object(stem.encode())
-    kernel = Kernel(directory / f"{stem}.json", directory / f"{stem}.o")
+    kernel = SceneKernel(directory / f"{stem}.json", directory / f"{stem}.o")
     put(kernel.object, data)
     put(kernel.metadata, metadata_of(stem, data, **fields))
     return kernel
 
 
-def custom(directory: Path, number: int = 1) -> Kernel:
+def custom(directory: Path, number: int = 1) -> SceneKernel:
     """Write an entry of an Ascend C operator, which is not named te_."""
     stem = f"AddCustom_{digest(str(number).encode())[:32]}"
     return entry(directory, stem, kernelName=stem, kernelList=[{"kernelName": f"{stem}_0"}])
 
 
-def cards(root: Path, name: str, count: int = 4, own: bool = True) -> list[list[Kernel]]:
+def cards(root: Path, name: str, count: int = 4, own: bool = True) -> list[list[SceneKernel]]:
     """Write kernel_meta of several cards in directories that count: name is "device{}"."""
     return [
         [
@@ -113,7 +113,7 @@ def cards(root: Path, name: str, count: int = 4, own: bool = True) -> list[list[
     ]
 
 
-def lose(kernel: Kernel) -> None:
+def lose(kernel: SceneKernel) -> None:
     """Remove all files of a rank's kernel."""
     for suffix in (".info", ".json", ".o"):
         kernel.metadata.with_suffix(suffix).unlink()
@@ -527,7 +527,7 @@ def scratch_of_a_dead_owner(root: Path) -> None:
 # ---- cut or altered, with a digest of what is left; and what no digest is recorded of
 
 
-def restamp(kernel: Kernel, change: Callable[[bytes], bytes]) -> None:
+def restamp(kernel: SceneKernel, change: Callable[[bytes], bytes]) -> None:
     """Change an object, and record the digest of what it is then."""
     kernel.replace_object(change(kernel.object.read_bytes()))
 

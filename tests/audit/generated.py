@@ -12,7 +12,7 @@ from pathlib import Path
 from directories import cards, custom
 
 from pytest_ascendcache.qualification.scenes.caches import (
-    Kernel,
+    SceneKernel,
     akg_kernel,
     cann_entry,
     digest,
@@ -26,48 +26,48 @@ from pytest_ascendcache.qualification.scenes.caches import (
 _CHIPS = ("Ascend310P3", "Ascend910B1", "Ascend910_9391", "Ascend950DT")
 
 
-def _cann(root: Path, dice: random.Random) -> list[Kernel]:
+def _cann(root: Path, dice: random.Random) -> list[SceneKernel]:
     soc = root / "kernel_cache" / dice.choice(_CHIPS)
     return [cann_entry(soc, dice.randrange(10**6)) for _ in range(dice.randint(1, 4))]
 
 
-def _custom(root: Path, dice: random.Random) -> list[Kernel]:
+def _custom(root: Path, dice: random.Random) -> list[SceneKernel]:
     soc = root / "kernel_cache" / dice.choice(_CHIPS)
     return [custom(soc, dice.randrange(10**6)) for _ in range(dice.randint(1, 3))]
 
 
-def _package(root: Path, dice: random.Random) -> list[Kernel]:
+def _package(root: Path, dice: random.Random) -> list[SceneKernel]:
     chip = dice.choice(("ascend310p", "ascend910b", "ascend910_93"))
     place = root / f"op_impl/ai_core/tbe/kernel/{chip}/add_custom"
     return [custom(place, dice.randrange(10**6)) for _ in range(dice.randint(1, 3))]
 
 
-def _cards(root: Path, dice: random.Random) -> list[Kernel]:
+def _cards(root: Path, dice: random.Random) -> list[SceneKernel]:
     name = dice.choice(("rank_{}", "device{}", "device_{}", "card-{}", "npu{}", "{}"))
     return [kernel for card in cards(root, name, dice.randint(2, 5)) for kernel in card]
 
 
-def _alone(root: Path, dice: random.Random) -> list[Kernel]:
+def _alone(root: Path, dice: random.Random) -> list[SceneKernel]:
     device = dice.randrange(8)
     return [rank_kernel(root / "kernel_meta", name, device) for name in ("add", "mul", "sub")]
 
 
-def _akg(root: Path, dice: random.Random) -> list[Kernel]:
+def _akg(root: Path, dice: random.Random) -> list[SceneKernel]:
     return [akg_kernel(root, number) for number in range(1, dice.randint(2, 4))]
 
 
-def _installed(root: Path, _: random.Random) -> list[Kernel]:
+def _installed(root: Path, _: random.Random) -> list[SceneKernel]:
     place = installed_kernels(root)
     (path,) = place.rglob("*.o")
-    return [Kernel(path.with_suffix(".json"), path)]
+    return [SceneKernel(path.with_suffix(".json"), path)]
 
 
-_LAYOUTS: tuple[Callable[[Path, random.Random], list[Kernel]], ...] = (
+_LAYOUTS: tuple[Callable[[Path, random.Random], list[SceneKernel]], ...] = (
     *(_cann, _custom, _package, _cards, _alone, _akg, _installed),
 )
 
 
-def sound(root: Path, dice: random.Random) -> list[Kernel]:
+def sound(root: Path, dice: random.Random) -> list[SceneKernel]:
     """Write a directory with nothing wrong; returns its kernels."""
     root.mkdir(parents=True, exist_ok=True)
     place = root.joinpath(*(dice.choice("abcdefgh") for _ in range(dice.randrange(9))))
@@ -79,25 +79,25 @@ def sound(root: Path, dice: random.Random) -> list[Kernel]:
     return kernels
 
 
-def _flip(kernel: Kernel, _: random.Random) -> None:
+def _flip(kernel: SceneKernel, _: random.Random) -> None:
     data = bytearray(kernel.object.read_bytes())
     data[70] ^= 1
     kernel.object.write_bytes(data)
 
 
-def _cut(kernel: Kernel, dice: random.Random) -> None:
+def _cut(kernel: SceneKernel, dice: random.Random) -> None:
     os.truncate(kernel.object, dice.choice((0, 1, 64, kernel.object.stat().st_size - 1)))
 
 
-def _without_object(kernel: Kernel, _: random.Random) -> None:
+def _without_object(kernel: SceneKernel, _: random.Random) -> None:
     kernel.object.unlink()
 
 
-def _without_metadata(kernel: Kernel, _: random.Random) -> None:
+def _without_metadata(kernel: SceneKernel, _: random.Random) -> None:
     kernel.metadata.unlink()
 
 
-def _stand_in(kernel: Kernel, dice: random.Random) -> None:
+def _stand_in(kernel: SceneKernel, dice: random.Random) -> None:
     path = dice.choice((kernel.object, kernel.metadata))
     kind = dice.randrange(4)
     if kind == 0:
@@ -114,25 +114,25 @@ def _stand_in(kernel: Kernel, dice: random.Random) -> None:
         path.symlink_to("/dev/zero")
 
 
-def _hole(kernel: Kernel, dice: random.Random) -> None:
+def _hole(kernel: SceneKernel, dice: random.Random) -> None:
     os.truncate(kernel.object, dice.choice((5 << 30, 8 << 40)))
 
 
-def _metadata_cut(kernel: Kernel, _: random.Random) -> None:
+def _metadata_cut(kernel: SceneKernel, _: random.Random) -> None:
     os.truncate(kernel.metadata, kernel.metadata.stat().st_size // 2)
 
 
-def _two_digests(kernel: Kernel, _: random.Random) -> None:
+def _two_digests(kernel: SceneKernel, _: random.Random) -> None:
     text = kernel.metadata.read_text()
     kernel.metadata.write_text(text.replace("{", '{"sha256": "' + "0" * 64 + '",', 1))
 
 
-def _stray(kernel: Kernel, dice: random.Random) -> None:
+def _stray(kernel: SceneKernel, dice: random.Random) -> None:
     name = dice.choice(("hook.so", "kernel.bin", "-rf.o", "payload"))
     put(kernel.object.parent / name, elf_object(b"code"))
 
 
-def _cut_and_restamped(kernel: Kernel, dice: random.Random) -> None:
+def _cut_and_restamped(kernel: SceneKernel, dice: random.Random) -> None:
     data = kernel.object.read_bytes()
     data = data[: dice.randrange(1, len(data))]
     fields = json.loads(kernel.metadata.read_text())
@@ -141,7 +141,7 @@ def _cut_and_restamped(kernel: Kernel, dice: random.Random) -> None:
     assert fields["sha256"] != digest(data)
 
 
-def _renamed(kernel: Kernel, _: random.Random) -> None:
+def _renamed(kernel: SceneKernel, _: random.Random) -> None:
     """Another kernel's digest in the name of the metadata."""
 
     def change(fields: dict[str, object]) -> None:
@@ -150,7 +150,7 @@ def _renamed(kernel: Kernel, _: random.Random) -> None:
     edit(kernel.metadata, change)
 
 
-CHANGES: tuple[Callable[[Kernel, random.Random], None], ...] = (
+CHANGES: tuple[Callable[[SceneKernel, random.Random], None], ...] = (
     *(_flip, _cut, _without_object, _without_metadata, _stand_in, _hole),
     *(_metadata_cut, _two_digests, _stray, _renamed, _cut_and_restamped),
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.audit import Audit, Check, Removal, audit, holds_a_cache, story, undecided
-from pytest_ascendcache.audit.limits import Aging, read_ini
+from pytest_ascendcache.audit.limits import AgingForecast, read_ini
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
@@ -289,7 +289,7 @@ def test_what_would_age_is_what_the_document_says() -> None:
     sizes = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
     limits = CacheLimits(megabytes=20, ratio=50)
     now = 1_000_000.0
-    aging = Aging()
+    aging = AgingForecast()
     entries = []
     for number, size in enumerate(sizes):
         idle = (number * 7 % 10) * 600.0 + 1

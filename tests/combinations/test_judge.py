@@ -27,7 +27,7 @@ from pytest_ascendcache.contract.facts import (
     Delivery,
     Ending,
     Fact,
-    Witness,
+    FactWitness,
 )
 from pytest_ascendcache.contract.harm import Harm, harm_of
 from pytest_ascendcache.contract.outcome import (
@@ -95,7 +95,7 @@ def test_nothing_is_said_of_an_entry_that_the_documents_leave_open() -> None:
 def test_a_wrong_outcome_names_what_is_under_test() -> None:
     (fact,) = judge(FORCE).outcome(ADD, HIT, Known.VALID)
     assert fact.code == "outcome reused/kept, not compiled/rewritten"
-    assert (fact.run, fact.witness) == (3, Witness.MARKER)
+    assert (fact.run, fact.witness) == (3, FactWitness.MARKER)
     assert str(fact.subject) == "--op_compiler_cache_mode=force"
     assert harm_of([fact]) is Harm.STALE
     assert told([fact]).splitlines() == [

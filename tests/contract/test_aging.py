@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
-from pytest_ascendcache.reference.cache.aging import AgingPolicy, Seen, Unit
+from pytest_ascendcache.reference.cache.aging import AgingPolicy, SeenUnit, Unit
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.limits import Limits
 from pytest_ascendcache.reference.policies import Policies
@@ -67,7 +67,7 @@ def test_other_files_count():
 def unit(name, size, idle):
     from pathlib import Path
 
-    return Unit((Seen(Path(name), size * MB, (NOW - idle) * 10**9),))
+    return Unit((SeenUnit(Path(name), size * MB, (NOW - idle) * 10**9),))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,9 +11,9 @@ import pytest
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import (
+    BrokenPromise,
     Deviation,
     DeviationFileError,
-    Fault,
     Judged,
     Occurrence,
     builtin_lists,
@@ -66,7 +66,7 @@ def _entry(**changes: object) -> Deviation:
 def test_an_entry_is_about_a_check_and_what_it_observed(
     entry: dict[str, object], matches: bool
 ) -> None:
-    fault = Fault(RULE, CHECK, {"mode": "force", "list": "none"}, FACTS, Harm.LOST_WORK)
+    fault = BrokenPromise(RULE, CHECK, {"mode": "force", "list": "none"}, FACTS, Harm.LOST_WORK)
     assert _entry(**entry).matches(fault) is matches
 
 
@@ -75,7 +75,7 @@ def test_an_entry_is_about_a_check_and_what_it_observed(
     [(None, True), (Harm.MISPLACED, True), (Harm.LOST_WORK, True), (Harm.WRONG_RESULT, False)],
 )
 def test_worse_harm_than_listed_is_a_new_fault(harm: Harm | None, known: bool) -> None:
-    assert _entry().matches(Fault(RULE, CHECK, {}, FACTS, harm)) is known
+    assert _entry().matches(BrokenPromise(RULE, CHECK, {}, FACTS, harm)) is known
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: 
 
 
 def test_a_fault_without_a_fact_is_known_to_nobody() -> None:
-    assert not _entry(observed=("*",)).matches(Fault(RULE, CHECK, {}, ()))
+    assert not _entry(observed=("*",)).matches(BrokenPromise(RULE, CHECK, {}, ()))
 
 
 def test_an_entry_is_of_the_editions_it_names(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_an_entry_of_a_list_knows_its_fault_and_no_new_one(entry: Deviation) -> 
     check = f"test_any.py::{entry.check.replace('*', 'any').replace('?', 'x')}"
 
     def knows(fact: str, harm: Harm | None) -> bool:
-        return entry.matches(Fault(entry.rule, check, cell, (fact,), harm))
+        return entry.matches(BrokenPromise(entry.rule, check, cell, (fact,), harm))
 
     known = [each.replace("*", " any ").replace("?", "x") for each in entry.observed]
     assert all(knows(each, entry.harm) for each in known)

@@ -23,7 +23,7 @@ from pytest_ascendcache.contract import (
     is_under_debug,
     load_rules,
 )
-from pytest_ascendcache.contract.changes import Advice, Kind, advice, changes
+from pytest_ascendcache.contract.changes import Advice, ChangeKind, advice, changes
 from pytest_ascendcache.contract.editions import (
     CANN,
     DEFAULT_NAMES,
@@ -248,15 +248,15 @@ def test_names_of_other_editions_have_a_remedy() -> None:
 
 def test_what_changes_from_7_to_8() -> None:
     kinds = {each.after.id: each.kind for each in changes(named("7.0"), named("8.0.RC3"))}
-    assert kinds["debug/list-caches-unlisted"] is Kind.DIFFERENT
-    assert kinds["cache-mode/directory-precedence"] is Kind.DIFFERENT
+    assert kinds["debug/list-caches-unlisted"] is ChangeKind.DIFFERENT
+    assert kinds["cache-mode/directory-precedence"] is ChangeKind.DIFFERENT
     assert "cache-mode/enable-reuses" not in kinds
     assert changes(named("8.0.RC3"), named("8.0.RC3")) == []
     assert {Advice.REFRESH, Advice.INI_KEYS, Advice.CACHE_PATH_APPEARS} <= set(
         advice(named("7.0"), named("8.0.RC3"))
     )
     gone = {each.after.id: each.kind for each in changes(named("8.0"), named("6.0"))}
-    assert gone["aging/minus-one"] is Kind.GONE
+    assert gone["aging/minus-one"] is ChangeKind.GONE
 
 
 def test_what_could_not_be_read_is_observed_and_never_called_new() -> None:
@@ -270,8 +270,8 @@ def test_what_could_not_be_read_is_observed_and_never_called_new() -> None:
             if each.after.id in rules:
                 steps[before.name, after.name, each.after.id] = each.kind
     assert steps == {
-        ("6.0", "7.0", "impl-mode/for-all"): Kind.UNREAD,
-        ("7.0", "8.0.RC2", "aging/minus-one"): Kind.UNREAD,
+        ("6.0", "7.0", "impl-mode/for-all"): ChangeKind.UNREAD,
+        ("7.0", "8.0.RC2", "aging/minus-one"): ChangeKind.UNREAD,
     }
     assert changes(named("7.0"), named("5.0")) != []
     back = {each.after.id for each in changes(named("8.0"), named("7.0"))}

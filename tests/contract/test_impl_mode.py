@@ -20,10 +20,10 @@ from pytest_ascendcache.reference.impl_mode import (
     BUILT_IN,
     TABLES,
     ImplementationPolicy,
-    ModeTable,
+    ImplModeTable,
 )
 from pytest_ascendcache.reference.kernels import Implementation, implementations, operator_types
-from pytest_ascendcache.reference.om import Model
+from pytest_ascendcache.reference.om import OmModel
 from pytest_ascendcache.reference.options import OptionPolicy
 
 PRECISE, FAST = "high_precision", "high_performance"
@@ -95,7 +95,7 @@ def test_what_the_tables_say(mode, exp, tanh, conv):
 def test_a_precision_file_is_read(tmp_path, text, by_type, by_name):
     path = tmp_path / "network.ini"
     path.write_bytes(text.encode())
-    assert ImplementationPolicy().precision_file(str(path)) == ModeTable(by_type, by_name)
+    assert ImplementationPolicy().precision_file(str(path)) == ImplModeTable(by_type, by_name)
 
 
 @pytest.mark.parametrize(
@@ -272,13 +272,13 @@ def test_only_operators_that_change_their_mode_get_another_entry(command, tmp_pa
 
 def test_tables_of_the_installation_are_used(command, tmp_path):
     command(0)
-    before = Model.read(tmp_path / "out/exp.om").object
+    before = OmModel.read(tmp_path / "out/exp.om").object
     directory = tmp_path / "opp" / TABLES
     directory.mkdir(parents=True)
     environ = {"ASCEND_OPP_PATH": str(tmp_path / "opp")}
     (directory / "all_ops_impl_mode.ini").write_text("Exp=high_precision")
     command(0, environ=environ)
-    assert Model.read(tmp_path / "out/exp.om").object != before
+    assert OmModel.read(tmp_path / "out/exp.om").object != before
     (directory / "high_performance.ini").write_text("Exp")
     assert "[Exp]; write" in command(255, environ=environ)[1]
 

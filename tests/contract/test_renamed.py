@@ -9,7 +9,7 @@ import pytest
 
 from pytest_ascendcache import conformance
 from pytest_ascendcache.contract import Verdict, renamed
-from pytest_ascendcache.contract.deviations import Deviation, Fault
+from pytest_ascendcache.contract.deviations import BrokenPromise, Deviation
 from pytest_ascendcache.contract.facts import Delivery, Fact
 from pytest_ascendcache.contract.renamed import names_in_module, present_name
 from pytest_ascendcache.reports.baseline import Baseline
@@ -92,5 +92,5 @@ def test_a_baseline_of_former_names_is_compared(tmp_path: Path) -> None:
     broken = record(FORMER, verdict=Verdict.FAIL, facts=[fact.as_dict()])
     path.write_text(as_json(report(broken)))
     then = Baseline.read(path)
-    now = Fault(broken.rule, PRESENT, {}, (fact.code,))
+    now = BrokenPromise(broken.rule, PRESENT, {}, (fact.code,))
     assert then.deviation(now, Verdict.FAIL) is not None

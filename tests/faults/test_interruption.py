@@ -15,9 +15,9 @@ from pytest_ascendcache.faults import (
     Act,
     Action,
     CrashKind,
+    FaultGate,
     FaultPlan,
     FaultPoints,
-    Gate,
     Operation,
     TraceError,
     Tree,
@@ -179,7 +179,7 @@ def test_who_is_held_can_be_killed(cache, how):
 
 
 def test_a_gate_nobody_comes_to_is_left_at_the_deadline(tmp_path):
-    with Gate(tmp_path / "gate") as gate:
+    with FaultGate(tmp_path / "gate") as gate:
         assert not gate.wait(time.monotonic())
 
 

@@ -27,14 +27,20 @@ from pytest_ascendcache.stress import (
     Compile,
     Disturbance,
     Header,
-    History,
     Kind,
     Round,
+    StressHistory,
     Violation,
     tell,
 )
-from pytest_ascendcache.stress.history import Delivery, Doing, Ended, Job, RoundRecord
-from pytest_ascendcache.stress.history import Harm as StressHarm
+from pytest_ascendcache.stress.history import (
+    Doing,
+    JobEnd,
+    RankDelivery,
+    RoundRecord,
+    StressHarm,
+    StressJob,
+)
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ZH = Language.CHINESE
@@ -231,12 +237,15 @@ def test_the_story_of_a_stress_run_is_translated() -> None:
         Compile(1, (0,), CacheMode.FORCE),
     )
     disturbances = tuple(Disturbance(each, "shared", 0, "object-empty") for each in StressHarm)
-    ended = (Delivery(1, 0, 0, ("", "")), Delivery(1, 1, -9, ("",), struck="killed before a write"))
+    ended = (
+        RankDelivery(1, 0, 0, ("", "")),
+        RankDelivery(1, 1, -9, ("",), struck="killed before a write"),
+    )
     header = Header(1, 2, ("te_exp_1", "te_add_2"), "reference 1", {}, networks=("net_0",))
-    jobs = tuple(Job(0, each, 0) for each in Doing)
+    jobs = tuple(StressJob(0, each, 0) for each in Doing)
     one = Round(1, disturbances, compiles, None, jobs, jobs[-1])
-    done = tuple(Ended(1, number, 0) for number in range(len(jobs)))
-    history = History(header, (RoundRecord(one, ended, ended=done),))
+    done = tuple(JobEnd(1, number, 0) for number in range(len(jobs)))
+    history = StressHistory(header, (RoundRecord(one, ended, ended=done),))
     english = list(tell(history))
     assert [line for line in english if translated(line, ZH) == line] == []
 

@@ -18,7 +18,7 @@ from pytest_ascendcache.contract.facts import Aspect, Fact
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, PositiveControl
 from pytest_ascendcache.observation import gate as gates
 from pytest_ascendcache.observation.gate import Gate
-from pytest_ascendcache.observation.gated_run import ByHand, Kind, look
+from pytest_ascendcache.observation.gated_run import ByHand, ProcessKind, look
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import (
     BaseToolchain,
@@ -187,7 +187,7 @@ def test_a_record_says_everything_about_a_process(tmp_path: Path) -> None:
     gate = Gate.of(Compiler(), Evidence())
     before = look(tmp_path)
     first, second = gate.compiled([_request(tmp_path), _request(tmp_path, "other")], before)
-    assert (first.number, second.number, first.kind) == (1, 2, Kind.COMPILE)
+    assert (first.number, second.number, first.kind) == (1, 2, ProcessKind.COMPILE)
     assert first.environment == {"A": "b"}
     surroundings = first.surroundings
     assert (surroundings.work, surroundings.home) == (tmp_path / "work", tmp_path / "home")
@@ -224,7 +224,7 @@ def test_a_process_is_counted_when_it_starts_and_recorded_once(tmp_path: Path) -
         process.wait(1.0)
     (run,) = gate.runs
     assert run.result is result
-    assert (run.kind, run.signal) == (Kind.STATIC, signal.SIGSEGV)
+    assert (run.kind, run.signal) == (ProcessKind.STATIC, signal.SIGSEGV)
 
 
 def test_running_a_kernel_is_recorded_but_no_run_of_the_compiler(tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_running_a_kernel_is_recorded_but_no_run_of_the_compiler(tmp_path: Path)
     with pytest.raises(KernelRunError):
         gate.outputs(tmp_path / "a.om", ABS, [])
     assert [(run.number, run.kind, run.status) for run in gate.runs] == [
-        (0, Kind.KERNEL, 0),
-        (0, Kind.KERNEL, 1),
+        (0, ProcessKind.KERNEL, 0),
+        (0, ProcessKind.KERNEL, 1),
     ]
     assert gate.evidence.starts == 0
 

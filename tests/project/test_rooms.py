@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -156,3 +157,24 @@ def test_every_fixture_of_the_suite_reaches_its_checks(path: Path) -> None:
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__"
     )
     assert sorted(made) == sorted(offered)
+
+
+def _definitions(kinds: tuple[type[ast.AST], ...]) -> list[tuple[str, int, str]]:
+    """The name, the number of lines and the module of each class or function."""
+    return [
+        (node.name, (node.end_lineno or 0) - node.lineno + 1, module)
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and isinstance(node, kinds)
+    ]
+
+
+def test_no_heart_grows() -> None:
+    classes, functions = _definitions((ast.ClassDef,)), _definitions((ast.FunctionDef,))
+    assert [each for each in classes if each[1] > 250] == []
+    assert [each for each in functions if each[1] > 60] == []
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    names = Counter(name for name, *_ in _definitions((ast.ClassDef,)) if name[0] != "_")
+    assert {name for name, times in names.items() if times > 1} <= {"CompiledModel"}

@@ -13,7 +13,7 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.qualification import independent, matrix
 from pytest_ascendcache.qualification.independent import noticed, of_atc, selections
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants
-from pytest_ascendcache.qualification.runs import Asked, Ended
+from pytest_ascendcache.qualification.runs import Asked, SuiteRun
 
 TELLING = "cache_mode/test_cache_mode.py::test_telling"
 """The check that is chosen first, because according to the record it notices the most."""
@@ -30,7 +30,7 @@ class Runs:
         self.verdicts, self.control = verdicts, control
         self.asked: list[tuple[str, int]] = []
 
-    def __call__(self, runs: Iterable[Asked], *_plugins: object) -> Iterator[Ended]:
+    def __call__(self, runs: Iterable[Asked], *_plugins: object) -> Iterator[SuiteRun]:
         for asked in runs:
             words = asked(Path())
             (name,) = (each.partition("=")[2] for each in words if "--ascend-defect" in each)
@@ -45,7 +45,7 @@ class Runs:
                 for check in CHECKS
                 if matrix.node_of(check) in nodes
             ]
-            yield Ended({"checks": checks}, "")
+            yield SuiteRun({"checks": checks}, "")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from contextlib import closing
 import pytest
 
 from pytest_ascendcache.observation import meeting_place
-from pytest_ascendcache.reference.meeting import Line, poll
+from pytest_ascendcache.reference.meeting import MeetingLine, poll
 from pytest_ascendcache.reference.static_kernel.client import CardsError
 from pytest_ascendcache.reference.static_kernel.client.cards import MEETING, CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import World
@@ -90,7 +90,7 @@ def test_a_message_that_fills_the_line_arrives_whole():
     """Like a busy process, the receiver begins to read only when the socket's buffer is full."""
     ours, theirs = socket.socketpair()
     message = {"go": ["x" * 100] * 20_000}
-    reading, received = Line(theirs), []
+    reading, received = MeetingLine(theirs), []
 
     def read():
         while not received:
@@ -101,7 +101,7 @@ def test_a_message_that_fills_the_line_arrives_whole():
             received.extend(arrived)
 
     reader = threading.Thread(target=read)
-    with closing(Line(ours)) as line:
+    with closing(MeetingLine(ours)) as line:
         reader.start()
         line.send(message)
         reader.join()
@@ -113,7 +113,7 @@ def test_after_half_a_message_there_is_no_other(monkeypatch):
     """A receiver that does not read in time never gets a line made of parts of two messages."""
     monkeypatch.setattr("pytest_ascendcache.reference.meeting._SENDING", 0.001)
     ours, theirs = socket.socketpair()
-    with closing(Line(ours)) as line, closing(Line(theirs)) as other:
+    with closing(MeetingLine(ours)) as line, closing(MeetingLine(theirs)) as other:
         line.send({"go": ["x" * 100] * 20_000})
         line.send({"failed": "late"})
         received = []

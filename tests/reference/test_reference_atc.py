@@ -28,7 +28,7 @@ from pytest_ascendcache.reference import atc as atc_command
 from pytest_ascendcache.reference import run as run_command
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.om import Model, OmError
+from pytest_ascendcache.reference.om import OmError, OmModel
 from pytest_ascendcache.reference.policies import Policies
 from tests.reference_sandbox import ABS, ADD, EXP, LOCK, OTHER_SOC, SOC, Done, Sandbox, operator
 
@@ -210,12 +210,12 @@ def test_nameless_operators_are_told_apart_by_their_index(atc):
 def test_of_two_equal_names_the_later_one_is_delivered(atc):
     atc(ABS.named("same"), EXP.named("same"), op_compiler_cache_mode="disable")
     (path,) = atc.output.iterdir()
-    assert Model.read(path).operator.type == "Exp"
+    assert OmModel.read(path).operator.type == "Exp"
 
 
 def test_an_om_carries_the_cached_object_and_its_metadata(atc):
     atc()
-    model = Model.read(atc.output / "abs.om")
+    model = OmModel.read(atc.output / "abs.om")
     stem = atc.stem()
     assert model.operator == ABS
     assert (model.soc, model.symbol) == (SOC, f"{stem}__kernel0")
@@ -977,18 +977,18 @@ def rewritten(model: Path, path: Path, **members: bytes) -> Path:
 def test_bad_manifests(model, tmp_path, manifest):
     path = rewritten(model, tmp_path / "x.om", manifest_json=manifest)
     with pytest.raises(OmError, match=re.escape(f"[{path}]")):
-        Model.read(path)
+        OmModel.read(path)
 
 
 def test_every_flipped_byte_of_a_model_is_noticed_or_harmless(model, tmp_path):
     data = model.read_bytes()
-    good = Model.read(model)
+    good = OmModel.read(model)
     kernel = range(data.index(good.object) + 8, data.index(good.object) + len(good.object))
     path, noticed = tmp_path / "x.om", []
     for index in sorted(set(range(len(data))) - set(kernel)):
         path.write_bytes(data[:index] + bytes([data[index] ^ 0x09]) + data[index + 1 :])
         try:
-            served = Model.read(path).object
+            served = OmModel.read(path).object
         except OmError as error:
             noticed.append(str(error))
         else:

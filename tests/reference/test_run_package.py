@@ -27,7 +27,7 @@ from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.faulty import faulty, install
 from pytest_ascendcache.reference.static_kernel import installer, op_compiler
-from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
@@ -343,7 +343,7 @@ def test_a_client_whose_install_was_cut_short_leaves_nothing(packages, opp, tmp_
         state.tree.write(opp)
         for script in opp.glob("static_kernel/ai_core/pk/uninstall.sh"):
             script.chmod(0o750)  # the log does not record modes
-        assert PackagePolicy().uninstall(opp, packages["pk"], by_hand(opp)) == "", state
+        assert ClientPackagePolicy().uninstall(opp, packages["pk"], by_hand(opp)) == "", state
         assert contents(opp) == before.content, state
 
 

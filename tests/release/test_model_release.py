@@ -384,15 +384,15 @@ def test_a_cache_that_changes_while_it_is_copied_decides_nothing(
 ) -> None:
     pytester.makeconftest(
         """
-        from pytest_ascendcache.conformance.kit import release_conversions
+        from pytest_ascendcache.conformance.kit import converting
 
-        copy = release_conversions.copy_cache
+        copy = converting.copy_cache
 
         def copied(release, cache, root):
             (cache / "kernel_cache/Ascend910B1/te_new.o").touch()
             return copy(release, cache, root)
 
-        release_conversions.copy_cache = copied
+        converting.copy_cache = copied
         """
     )
     rule = "--ascend-rule=release/model-cached-is-fresh"

@@ -17,7 +17,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf, Place
+from pytest_ascendcache.conformance.kit.conversion_shelf import (
+    Conversion,
+    ConversionPlace,
+    ConversionShelf,
+)
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
 from pytest_ascendcache.release import package_stamps, read_digests, read_release
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
@@ -112,12 +116,12 @@ def _later(shelf: ConversionShelf) -> ConversionShelf:
     return ConversionShelf(shelf.directory, "run 2", outlives=True)
 
 
-def _request(place: Place) -> ConvertRequest:
+def _request(place: ConversionPlace) -> ConvertRequest:
     own = place.directory / "cold"
     return ConvertRequest({}, "enable", place.cache, own / "out/model", own / "work", own / "home")
 
 
-def _converted(place: Place, text: bytes = b"a model") -> Conversion:
+def _converted(place: ConversionPlace, text: bytes = b"a model") -> Conversion:
     """Make a successful conversion, with a model and a cache."""
     request = _request(place)
     model = request.output.with_suffix(".om")
@@ -152,7 +156,7 @@ def test_a_finished_conversion_is_found_by_a_later_run(shelf: ConversionShelf) -
         assert (place.cache / "te_add.o").read_text() == "as the first one left it"
 
 
-def _expected(place: Place) -> Conversion:
+def _expected(place: ConversionPlace) -> Conversion:
     request = _request(place)
     model = request.output.with_suffix(".om")
     result = ConvertResult(request, ("atc",), 0, 60.0, "success", {}, model, 2.5)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.contract import Delivered, Outcome, Verdict
-from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.deviations import BrokenPromise
 from pytest_ascendcache.contract.facts import Aspect, Fact, outcome_fact
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.outcome import KEPT, STORED
@@ -120,7 +120,7 @@ def test_only_the_same_fault_is_as_before(
 ) -> None:
     then = record("a", verdict=verdict, facts=[fact.as_dict()])
     baseline = _baseline(tmp_path / "then.json", then)
-    same, other = (Fault(then.rule, check, {}, (REUSED.code,)) for check in "ab")
+    same, other = (BrokenPromise(then.rule, check, {}, (REUSED.code,)) for check in "ab")
     deviation = baseline.deviation(same, Verdict.FAIL)
     assert (deviation is not None) == known
     assert baseline.deviation(other, Verdict.FAIL) is None
@@ -141,7 +141,7 @@ def test_another_fault_of_the_same_check_is_new(
 ) -> None:
     then = record("a", verdict=Verdict.FAIL, message="it ended", facts=[REUSED.as_dict()])
     baseline = _baseline(tmp_path / "then.json", replace(then, harm="lost-work"))
-    deviation = baseline.deviation(Fault(then.rule, "a", {}, facts, harm), Verdict.FAIL)
+    deviation = baseline.deviation(BrokenPromise(then.rule, "a", {}, facts, harm), Verdict.FAIL)
     assert (deviation is not None) is known
 
 
@@ -149,7 +149,7 @@ def test_what_a_list_knew_then_is_broken_beneath(tmp_path: Path) -> None:
     known = {"entry": "x", "reason": "so", "link": "", "instead": "fail"}
     then = replace(record("a", verdict=Verdict.KNOWN_DEVIATION), deviation=known)
     baseline = _baseline(tmp_path / "then.json", then)
-    assert baseline.deviation(Fault(then.rule, "a", {}, ()), Verdict.FAIL) is not None
+    assert baseline.deviation(BrokenPromise(then.rule, "a", {}, ()), Verdict.FAIL) is not None
 
 
 def test_what_was_judged_then_and_not_now_is_told(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from pytest_ascendcache.stress import (
     Compile,
     Disturbance,
     Header,
-    History,
     HistoryError,
     HistoryWriter,
     Kind,
-    Later,
+    LaterCompiles,
     Round,
     Schedule,
+    StressHistory,
     Undecided,
     population,
     read_history,
@@ -33,18 +33,18 @@ from pytest_ascendcache.stress import (
 )
 from pytest_ascendcache.stress.history import (
     CacheSeen,
-    Delivery,
     Disturbed,
     Doing,
-    Ended,
     EntrySeen,
     Fault,
-    Harm,
-    Job,
+    JobEnd,
+    RankDelivery,
     Rebuilt,
     RoundRecord,
     Seen,
     Setting,
+    StressHarm,
+    StressJob,
 )
 from pytest_ascendcache.stress.history_file import open_history
 
@@ -68,14 +68,16 @@ def record(
     residue: Sequence[str] = (),
     disturbed: Sequence[EntrySeen] = (),
     cache: str = "shared",
-    later: Later | None = None,
+    later: LaterCompiles | None = None,
 ) -> RoundRecord:
     """Return a round in which all compiles end in the same way."""
     again = compiles[0] if later else None
-    harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
+    harmed = (Disturbance(StressHarm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
     return RoundRecord(
         Round(number, harmed, tuple(compiles), again),
-        tuple(Delivery(number, each.rank, returncode, tuple(kernels), struck) for each in compiles),
+        tuple(
+            RankDelivery(number, each.rank, returncode, tuple(kernels), struck) for each in compiles
+        ),
         Disturbed(number, (CacheSeen(cache, tuple(disturbed)),)) if disturbed else None,
         Seen(number, (CacheSeen(cache, tuple(entries), tuple(residue)),), tuple(touched)),
         later,
@@ -84,10 +86,10 @@ def record(
 
 def kinds(*records: RoundRecord, header: Header = HEADER) -> list[Kind]:
     """Return the kinds of violations that the checker finds in a history."""
-    return [each.kind for each in violations(History(header, records))]
+    return [each.kind for each in violations(StressHistory(header, records))]
 
 
-SERVED, COMPILED = Later(0, 0, (ADD,), (True,)), Later(0, 0, (ADD,), (False,))
+SERVED, COMPILED = LaterCompiles(0, 0, (ADD,), (True,)), LaterCompiles(0, 0, (ADD,), (False,))
 TWO = (Compile(0, (0,), CacheMode.ENABLE), Compile(1, (0,), CacheMode.FORCE))
 OWN = (Compile(1, (0,), CacheMode.ENABLE, shared=False),)
 FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
@@ -96,23 +98,23 @@ FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
 JOBS = replace(
     HEADER, networks=("net_0", "net_1"), outputs={"run": ("r0", "r1"), "build": ("b", "c")}
 )
-INSTALL, UNINSTALL = Job(0, Doing.INSTALL, 0), Job(1, Doing.UNINSTALL, 0)
-RUN, BUILD = Job(0, Doing.RUN, 1), Job(1, Doing.BUILD, 0, of=0)
+INSTALL, UNINSTALL = StressJob(0, Doing.INSTALL, 0), StressJob(1, Doing.UNINSTALL, 0)
+RUN, BUILD = StressJob(0, Doing.RUN, 1), StressJob(1, Doing.BUILD, 0, of=0)
 
 
 def worked(
     number: int,
-    *jobs: Job,
+    *jobs: StressJob,
     packages: Sequence[int] = (),
     index: Sequence[str] = (),
     touched: Sequence[str] = (),
-    ends: Sequence[Ended] | None = None,
+    ends: Sequence[JobEnd] | None = None,
     rebuilt: Rebuilt | None = None,
 ) -> RoundRecord:
     """Return a round of jobs, which succeed unless ``ends`` gives other results."""
     known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
     well = [
-        Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
+        JobEnd(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
         for index, job in enumerate(jobs)
     ]
     return RoundRecord(
@@ -123,7 +125,7 @@ def worked(
     )
 
 
-KILLED, FAILED = Ended(0, 0, -9, "", "killed before x"), Ended(0, 0, 1)
+KILLED, FAILED = JobEnd(0, 0, -9, "", "killed before x"), JobEnd(0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,9 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
         pytest.param([record(kernels=[EXP])], Kind.WRONG_KERNEL, id="another's kernel"),
         pytest.param([record(kernels=["0" * 64])], Kind.WRONG_KERNEL, id="nobody's kernel"),
         pytest.param(
-            [record(compiles=FAST_EXP, kernels=[EXP])], Kind.WRONG_KERNEL, id="another setting's"
+            [record(compiles=FAST_EXP, kernels=[EXP])],
+            Kind.WRONG_KERNEL,
+            id="another setting's",
         ),
         pytest.param([record(kernels=[""])], Kind.NO_KERNEL, id="nothing delivered"),
         pytest.param([record(returncode=1)], Kind.NO_KERNEL, id="failed"),
@@ -206,10 +210,14 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
         ),
         pytest.param([record(residue=["te_x.temp"])], Kind.RESIDUE, id="temporary file"),
         pytest.param(
-            [record(touched=["rank1/cache/a"])], Kind.FOREIGN_DIRECTORY, id="another rank's cache"
+            [record(touched=["rank1/cache/a"])],
+            Kind.FOREIGN_DIRECTORY,
+            id="another rank's cache",
         ),
         pytest.param(
-            [record(touched=["rank0/cache/a"])], Kind.FOREIGN_DIRECTORY, id="own, but not given"
+            [record(touched=["rank0/cache/a"])],
+            Kind.FOREIGN_DIRECTORY,
+            id="own, but not given",
         ),
         pytest.param(
             [record(compiles=OWN, touched=["shared/a"], cache="rank1")],
@@ -223,7 +231,9 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
             id="every later run fails",
         ),
         pytest.param(
-            [record(later=replace(SERVED, kernels=(EXP,)))], Kind.WRONG_KERNEL, id="wrong later"
+            [record(later=replace(SERVED, kernels=(EXP,)))],
+            Kind.WRONG_KERNEL,
+            id="wrong later",
         ),
         pytest.param(
             [
@@ -248,10 +258,14 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
         ),
         pytest.param([worked(0, packages=[1])], Kind.PACKAGE, id="nobody installed it"),
         pytest.param(
-            [worked(0, INSTALL, packages=[0], index=["lacks"])], Kind.INDEX, id="not in the index"
+            [worked(0, INSTALL, packages=[0], index=["lacks"])],
+            Kind.INDEX,
+            id="not in the index",
         ),
         pytest.param(
-            [worked(0, INSTALL, ends=[FAILED], packages=[0])], Kind.NO_OUTPUT, id="an install fails"
+            [worked(0, INSTALL, ends=[FAILED], packages=[0])],
+            Kind.NO_OUTPUT,
+            id="an install fails",
         ),
         pytest.param(
             [
@@ -263,10 +277,14 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
         ),
         pytest.param([worked(0, RUN, ends=[FAILED])], Kind.NO_OUTPUT, id="a client fails"),
         pytest.param(
-            [worked(0, RUN, ends=[Ended(0, 0, 0, "r0")])], Kind.WRONG_KERNEL, id="another's outputs"
+            [worked(0, RUN, ends=[JobEnd(0, 0, 0, "r0")])],
+            Kind.WRONG_KERNEL,
+            id="another's outputs",
         ),
         pytest.param(
-            [worked(0, BUILD, ends=[Ended(0, 0, 0, "x")])], Kind.WRONG_KERNEL, id="wrong build"
+            [worked(0, BUILD, ends=[JobEnd(0, 0, 0, "x")])],
+            Kind.WRONG_KERNEL,
+            id="wrong build",
         ),
         pytest.param(
             [worked(0, BUILD, touched=["build/rank_1/a"])],
@@ -279,7 +297,9 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
             id="built again by every later run",
         ),
         pytest.param(
-            [worked(0, rebuilt=Rebuilt(0, 1, "", ()))], Kind.NO_OUTPUT, id="no later run builds"
+            [worked(0, rebuilt=Rebuilt(0, 1, "", ()))],
+            Kind.NO_OUTPUT,
+            id="no later run builds",
         ),
     ],
 )
@@ -331,7 +351,7 @@ def test_a_seed_decides_everything() -> None:
         Action.TEAR,
         Action.HOLD,
     }
-    assert {each.harm for one in rounds(3) for each in one.disturbances} == set(Harm)
+    assert {each.harm for one in rounds(3) for each in one.disturbances} == set(StressHarm)
     assert all(len({each.rank for each in one.compiles}) == len(one.compiles) for one in rounds(3))
 
 
@@ -366,10 +386,10 @@ def test_the_population_does_not_depend_on_its_size() -> None:
 # --- histories ---------------------------------------------------------------------------------
 
 
-def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> History:
+def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> StressHistory:
     """Write a history to ``path``. Returns it as the writer keeps it."""
     with HistoryWriter(path, header) as writer:
-        for line in History(header, records).lines():
+        for line in StressHistory(header, records).lines():
             writer.write(line)
     return writer.history
 
@@ -377,14 +397,22 @@ def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> Histo
 def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     fault = (
-        Compile(1, (1, 0), CacheMode.FORCE, Setting.DEBUG, False, True, Fault(Action.TEAR, 5)),
+        Compile(
+            1,
+            (1, 0),
+            CacheMode.FORCE,
+            Setting.DEBUG,
+            False,
+            True,
+            Fault(Action.TEAR, 5),
+        ),
     )
     records = (
         record(disturbed=[HALF], later=SERVED),
         record(1, compiles=fault, kernels=[EXP, ADD]),
     )
     history = written(path, *records)
-    assert history == History(HEADER, records)
+    assert history == StressHistory(HEADER, records)
     assert read_history(path) == history
 
 
@@ -395,7 +423,7 @@ def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
     )
     path = tmp_path / "h.jsonl"
     lines = "\n".join(tell(written(path, *records, header=JOBS)))
-    assert read_history(path) == History(JOBS, records)
+    assert read_history(path) == StressHistory(JOBS, records)
     assert "rank 0: install the package of net_0 -> exit status 0" in lines
     assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in lines
     path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
@@ -471,7 +499,7 @@ def test_what_is_no_history_is_refused(tmp_path: Path, content: bytes | None) ->
 
 
 def test_a_history_is_told_step_by_step() -> None:
-    lines = "\n".join(tell(History(HEADER, (record(compiles=TWO, disturbed=[HALF]),))))
+    lines = "\n".join(tell(StressHistory(HEADER, (record(compiles=TWO, disturbed=[HALF]),))))
     assert "valid entry 0 of shared is damaged: object-empty" in lines
     assert "rank 1: force add_0 (plain) in shared -> exit status 0 at the same time" in lines
 
@@ -485,13 +513,13 @@ def test_the_shortest_failing_history_is_found() -> None:
     rounds = list(islice(schedule.rounds(), 60))
     executions = 0
 
-    def attempt(candidate: Sequence[Round]) -> History | None:
+    def attempt(candidate: Sequence[Round]) -> StressHistory | None:
         nonlocal executions
         executions += 1
         forced = False
         for index, one in enumerate(candidate):
             if forced and any(each.rank == 0 and 0 in each.operators for each in one.compiles):
-                return History(HEADER, tuple(map(RoundRecord, candidate[: index + 1])))
+                return StressHistory(HEADER, tuple(map(RoundRecord, candidate[: index + 1])))
             forced = forced or any(
                 each.mode is CacheMode.FORCE and each.rank == 1 and 1 in each.operators
                 for each in one.compiles
@@ -512,6 +540,6 @@ def test_the_shortest_failing_history_is_found() -> None:
 
 def test_shrinking_ends_with_its_budget() -> None:
     rounds = tuple(map(RoundRecord, islice(Schedule(1, 2, 2).rounds(), 8)))
-    history = History(HEADER, rounds)
+    history = StressHistory(HEADER, rounds)
     shrunk = shrink(history, lambda _: None, seconds=60, tries=2, most=5)
     assert (shrunk.history, shrunk.executions, shrunk.done) == (history, 5, False)

@@ -15,14 +15,14 @@ from pytest_ascendcache.stress import (
     Executor,
     Header,
     HistoryWriter,
-    Later,
+    LaterCompiles,
     Round,
     population,
     prepare,
     read_history,
     violations,
 )
-from pytest_ascendcache.stress.history import Doing, Fault, Job, Setting
+from pytest_ascendcache.stress.history import Doing, Fault, Setting, StressJob
 from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
@@ -118,7 +118,7 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
     if defect:
         result.stdout.fnmatch_lines(["*no kernel in round *: rank 1 under enable ended with 70*"])
     else:
-        assert rounds[3].later == Later(3, 0, rounds[3].deliveries[0].kernels, (True,))
+        assert rounds[3].later == LaterCompiles(3, 0, rounds[3].deliveries[0].kernels, (True,))
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,13 @@ def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) 
     operators = tuple(each.name for each in population(1))
     networks = tuple(each.name for each in NETWORKS)
     header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock", networks=networks)
-    held = Job(0, Doing.INSTALL, 0, fault=Fault(Action.HOLD, 10))
-    jobs = (held, Job(1, Doing.INSTALL, 1))
+    held = StressJob(0, Doing.INSTALL, 0, fault=Fault(Action.HOLD, 10))
+    jobs = (held, StressJob(1, Doing.INSTALL, 1))
     with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
         writer.write(Round(0, (), (), None, jobs))
-        writer.write(Round(1, (), (), None, (Job(1, Doing.RUN, 0), Job(0, Doing.BUILD, 1))))
+        writer.write(
+            Round(1, (), (), None, (StressJob(1, Doing.RUN, 0), StressJob(0, Doing.BUILD, 1)))
+        )
     options = [f"--ascend-defect={defect}"] if defect else []
     result = pytester.runpytest_subprocess(*ON_NODES, "--ascend-strict", *options)
     if "skipped" in result.parseoutcomes():

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, Plan
+from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, BuildPlan
 
 _LAYER = Path(__file__).with_name("cann_layer")
 _SOURCE = Path("compiler/opcompiler/op_compile_adapter/source")
@@ -33,8 +33,8 @@ class Site:
         return self.root / "checkout"
 
     @property
-    def plan(self) -> Plan:
-        return Plan.load(self.root / "native")
+    def plan(self) -> BuildPlan:
+        return BuildPlan.load(self.root / "native")
 
     def file(self, name: str) -> Path:
         return self.checkout / _SOURCE / name

@@ -23,7 +23,7 @@ from pytest_ascendcache.toolchains import ToolchainError, TrainRequest
 from pytest_ascendcache.toolchains.mindspore_ascend import MindSporeAscendToolchain, releases
 from pytest_ascendcache.toolchains.mindspore_ascend.releases import (
     Python,
-    Shelf,
+    ReleaseShelf,
     check_known,
     find_python,
 )
@@ -236,7 +236,7 @@ def test_without_python_3_9_it_says_what_to_do() -> None:
 
 
 def test_a_plan_says_what_is_fetched_and_kept(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf", print)
+    shelf = ReleaseShelf(tmp_path / "shelf", print)
     plan = shelf.plan(["1.6.2", "1.9.0"])
     assert "fetching 382 MB and keeping 1245 MB" in plan
     assert "MB are free" in plan
@@ -252,12 +252,12 @@ def test_a_full_disk_is_told_before_anything_is_fetched(
 
     monkeypatch.setattr(releases.shutil, "disk_usage", lambda _: Full)  # type: ignore[attr-defined]
     with pytest.raises(ToolchainError, match=r"has 100 MB free and 1104 MB are needed"):
-        Shelf(tmp_path, print).plan(["1.6.2"])
+        ReleaseShelf(tmp_path, print).plan(["1.6.2"])
 
 
-def _shelf(tmp_path: Path, pip: str) -> tuple[Shelf, Python]:
+def _shelf(tmp_path: Path, pip: str) -> tuple[ReleaseShelf, Python]:
     """A shelf whose environment has this program as its Python."""
-    shelf = Shelf(tmp_path / "shelf", lambda _: None)
+    shelf = ReleaseShelf(tmp_path / "shelf", lambda _: None)
     python = shelf.root / "python39" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f"#!/bin/sh\n{pip}\n")

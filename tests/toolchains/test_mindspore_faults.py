@@ -117,9 +117,7 @@ def test_a_cache_without_faults_passes(
     other = standin(tmp_path / "other", mindspore="2.9.0")
     python = standin(tmp_path)
     arguments = (f"--ascend-mindspore-other={other}", "-k", NEW)
-    result = judged(pytester, python, *arguments, toolchain=toolchain)
-    estimate = f"ascendcache: about as much as * short runs of {toolchain} (an estimate), * s each*"
-    result.stdout.fnmatch_lines([estimate])
+    judged(pytester, python, *arguments, toolchain=toolchain)
     by_check = verdicts(pytester)
     asked = {each for fault in (FAULTS | HANGS).values() for each in fault.get(toolchain, {})}
     assert asked <= by_check.keys(), "-k leaves checks out that a fault is asked of"

@@ -490,6 +490,21 @@ def test_which_source_counts(cache: CacheUnderTest, add: OperatorSpec, case: str
     _ages_by(cache, add, *SOURCES[case])
 
 
+@rule("cache-mode/enable-reuses")
+def test_limits_of_a_directory_that_is_not_used(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """The variable names it beside the option. Its limits would remove all idle entries."""
+    cache.warm(add)
+    unused = cache.sandbox / "unused" / "op_cache.ini"
+    unused.parent.mkdir()
+    values = cache.edition.ini_values(ini_values(1, 1))
+    lines = [f"{key}={value}\n" for key, value in values.items()]
+    unused.write_text("".join(["[op_compiler_cache]\n", *lines]))
+    shelf = ten(cache)
+    variables = {"ASCEND_CACHE_PATH": str(unused.parent)}
+    run = cache.compile(add, mode=ENABLE, environment=variables)
+    shelf.check(run, CacheLimits(), goes="")
+
+
 @rule("aging/ini-beats-environment")
 @pytest.mark.parametrize("ratio", [None, 80])
 def test_the_default_is_500_megabytes_and_half(

@@ -183,21 +183,38 @@ def test_enable_reuses_between_processes_that_share_nothing(
         assert {run[add], run[exp]} == {expected}
 
 
+_ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "another-user": {"environment": {"PATH": f"{os.environ['PATH']}:/nowhere", "USER": "another"}},
+    "another-locale": {"environment": {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}},
+    "the-C-locale": {"environment": {"LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Pacific/Kiritimati"}},
+    "HOME-is-not-set": {"unset": frozenset({"HOME"}), "umask": 0o077},
+    "HOME-is-empty": {"environment": {"HOME": ""}},
+    "HOME-does-not-exist": {"environment": {"HOME": "/nonexistent/home"}},
+}
+
+
 @rule("cache-mode/enable-reuses")
-def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+@pytest.mark.parametrize("environment", _ENVIRONMENTS)
+def test_enable_reuses_and_stores_in_another_environment(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, environment: str
+) -> None:
     cache.warm(add)
-    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "another"}
-    run = cache.compile(add, mode=ENABLE, environment=environment)
+    run = cache.compile(add, exp, mode=ENABLE, **_ENVIRONMENTS[environment])
     assert run[add] == HIT
+    assert run[exp] == NEW
+
+
+def _age(cache: CacheUnderTest, operator: OperatorSpec, days: float) -> None:
+    entry = cache.entry(operator)
+    for path in (entry.object_path, entry.metadata_path):
+        then = path.stat().st_mtime - days * 24 * 3600
+        os.utime(path, (then, then))
 
 
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    entry = cache.entry(add)
-    for path in (entry.object_path, entry.metadata_path):
-        then = path.stat().st_mtime - 365 * 24 * 3600
-        os.utime(path, (then, then))
+    _age(cache, add, 365)
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
@@ -234,6 +251,8 @@ def test_force_removes_entries_of_other_operators(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec
 ) -> None:
     cache.warm(add, mul, exp)
+    _age(cache, mul, 365)
+    _age(cache, exp, -1)  # written by a clock that is ahead
     run = cache.compile(add, mode=FORCE)
     assert run[add] == REPLACED
     assert cache.fate(run, mul) is REMOVED

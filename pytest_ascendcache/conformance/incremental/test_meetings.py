@@ -31,12 +31,12 @@ from pytest_ascendcache.toolchains import RankProcess
 
 Expected = bool | tuple[Numbers, int]
 """Whether all have to end well, or what is wrong if all processes of a rank do."""
-Story = Callable[["Meeting", list[int]], Expected]
+Story = Callable[["OwnMeeting", list[int]], Expected]
 _SIZES = (2, 3, 4, 8, 11, 12)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 
 
-class Meeting:
+class OwnMeeting:
     """A gang at its address. Single participants come and go."""
 
     def __init__(
@@ -94,22 +94,22 @@ class Meeting:
             )
 
 
-def _everybody(meeting: Meeting, ranks: list[int]) -> bool:
+def _everybody(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks)
     return True
 
 
-def _one_missing(meeting: Meeting, ranks: list[int]) -> bool:
+def _one_missing(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:])
     return False
 
 
-def _one_twice(meeting: Meeting, ranks: list[int]) -> bool:
+def _one_twice(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:], ranks[-1])
     return False
 
 
-def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Expected:
+def _one_twice_beside_all(meeting: OwnMeeting, ranks: list[int]) -> Expected:
     """Rank 0 keeps the meeting place. The last one comes when both are there."""
     twin, *others = sorted(ranks, key=lambda rank: (rank == 0, ranks.index(rank)))
     last = others.pop(0)
@@ -119,7 +119,7 @@ def _one_twice_beside_all(meeting: Meeting, ranks: list[int]) -> Expected:
     return Numbers.RANK_TWICE, twin
 
 
-def _one_of_a_larger_gang(meeting: Meeting, ranks: list[int]) -> Expected:
+def _one_of_a_larger_gang(meeting: OwnMeeting, ranks: list[int]) -> Expected:
     """Its number is that of the one that does not come."""
     lacking = _not_0(ranks)
     meeting.comes(*(each for each in ranks if each != lacking))
@@ -132,19 +132,19 @@ def _not_0(ranks: list[int]) -> int:
     return next(each for each in reversed(ranks) if each)
 
 
-def _one_beyond(meeting: Meeting, ranks: list[int]) -> bool:
+def _one_beyond(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:], len(ranks))
     return False
 
 
-def _gone_and_back(meeting: Meeting, ranks: list[int]) -> bool:
+def _gone_and_back(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(ranks[0])
     meeting.first_leaves()
     meeting.comes(*ranks)
     return 0 in ranks[1:]  # a rank 0 that is killed may leave its port taken
 
 
-def _gone(meeting: Meeting, ranks: list[int]) -> bool:
+def _gone(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[:-1])
     meeting.first_leaves()
     meeting.comes(ranks[-1])
@@ -152,7 +152,7 @@ def _gone(meeting: Meeting, ranks: list[int]) -> bool:
 
 
 def _stranger(says: bytes, instead: bool) -> Story:
-    def story(meeting: Meeting, ranks: list[int]) -> bool:
+    def story(meeting: OwnMeeting, ranks: list[int]) -> bool:
         first, *others = sorted(ranks)
         meeting.comes(first)  # rank 0 listens
         meeting.stranger(says)
@@ -192,7 +192,7 @@ def test_a_network_runs_if_and_only_if_everybody_is_there(
         ranks = draw.sample(range(size), size)
         timeout = LONGEST_WAIT if story in _COMPLETE else SHORTEST_WAIT
         with meeting_place(size, timeout) as gang, network.watch() as watch:
-            meeting = Meeting(network, gang, watch, second)
+            meeting = OwnMeeting(network, gang, watch, second)
             meeting.end(well=STORIES[story](meeting, ranks))
 
     rehearse(play)

@@ -204,20 +204,12 @@ class _Limits:
         user = f"user{next(self._users)}"
         limits = {**environment(*variables), "USER": user, "LOGNAME": user}
         started = int(time.time())
-        life.run(
-            f"limits {what}",
-            (FIRST, FOURTH) if stores else (FIRST,),
-            ENABLE,
-            aging=AgingShelf(
-                shelf,
-                expected_limits(ini, limits),
-                question,
-                orphans=sum(path.stat().st_size for each in files.values() for path in each),
-                orphans_may_go=bool(idle_orphans),
-                bad=bad,
-            ),
-            environment=limits,
+        size = sum(path.stat().st_size for each in files.values() for path in each)
+        due = AgingShelf(
+            shelf, expected_limits(ini, limits), question, size, bool(idle_orphans), bad
         )
+        operators = (FIRST, FOURTH) if stores else (FIRST,)
+        life.run(f"limits {what}", operators, ENABLE, aging=due, environment=limits)
         self._over_the_limit += life.aged and bool(self._idle)
         if life.succeeded:
             self._judge_scan(shelf, resting)
@@ -229,9 +221,9 @@ class _Limits:
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
         self._findings.asked.add(Question.CHIPS)
-        for chip, other in zip(self._chips, elsewhere, strict=True):
+        for other in elsewhere:
             if other.gone():
-                detail = f"entries of {chip} are gone: {other.gone()}"
+                detail = f"entries of {other.soc} are gone: {other.gone()}"
                 self._findings.deviates(Question.CHIPS, Aged.TOO_MANY, detail)
 
     def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:

@@ -50,7 +50,7 @@ ANSWERS = "n\n" * 8
 
 
 @dataclass(frozen=True)
-class Holder:
+class HoldingProcess:
     """A process that installs a package and uninstalls it again."""
 
     kernels: StaticKernelsUnderTest
@@ -88,12 +88,12 @@ class Holder:
 
 
 @contextmanager
-def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[Holder]:
+def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[HoldingProcess]:
     """A holder that has not installed anything yet; it lives until it is ended."""
     script = kernels.installed.ai_core / package.stem / "uninstall.sh"
     environment = {**os.environ, "ASCEND_OPP_PATH": str(kernels.opp)}
     with _started([sys.executable, "-c", _HOLDER], kernels.work, environment) as process:
-        yield Holder(kernels, process, package, script)
+        yield HoldingProcess(kernels, process, package, script)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.combinations import Before, Cell, Limits, Plan, minimise
+from pytest_ascendcache.combinations import Before, Cell, LimitSource, Plan, minimise
 from pytest_ascendcache.combinations.cell import options_of
 from pytest_ascendcache.conformance.kit.implementations import tables_of, wrong_numbers
 from pytest_ascendcache.conformance.kit.judge import Judge, Known
@@ -109,7 +109,7 @@ def observe(
     operators = tuple(cell.operator for cell in cells)
     chosen = _fields(options.entry_choice)
     environment, stale_sha256 = None, ""
-    if cells[0].limits is not Limits.DEFAULT:
+    if cells[0].limits is not LimitSource.DEFAULT:
         # Rule aging/works-on-relatime judges aging on the mount at hand.
         keep_access_times(cache.sandbox, keep=False)
     other = {
@@ -202,7 +202,7 @@ def _make_stale(
 
 def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
     """Set the cell's limits, and lay the entries that age by them."""
-    if cell.limits is Limits.DEFAULT:
+    if cell.limits is LimitSource.DEFAULT:
         return None
     cache.mark()
     now = time.time()

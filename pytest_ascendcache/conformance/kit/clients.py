@@ -17,7 +17,7 @@ from pytest_ascendcache.contract.static_kernel import (
     TreeNames,
     local_world_size,
 )
-from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import ClientRun, probe_network
 from pytest_ascendcache.observation.static_kernel import ClientRequest, StaticKernelsUnderTest
 from pytest_ascendcache.operators.network import Network
@@ -93,7 +93,7 @@ def refused(run: ClientRun, *words: str) -> None:
         assert word in run.output, f"the error does not say {word!r}: {run.output.strip()[-400:]}"
 
 
-def stops_at(gate: Gate, call: int) -> str:
+def stops_at(gate: FaultGate, call: int) -> str:
     """Shell code with which a stand-in ``op_compiler`` stops at a gate in one call, counted from
     1."""
     reached, go = shlex.quote(str(gate.reached)), shlex.quote(str(gate.go))
@@ -101,7 +101,7 @@ def stops_at(gate: Gate, call: int) -> str:
     return f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {stops}; }}}}"
 
 
-def reached(gate: Gate) -> None:
+def reached(gate: FaultGate) -> None:
     """Wait until a call stands at the gate, for at most a minute."""
     if not gate.wait(time.monotonic() + 60.0):
         pytest.fail("the client does not call op_compiler for its last network")
@@ -115,7 +115,7 @@ def standing_client(
 
     Yields the package's name, and a function that lets the client go on and returns its run.
     """
-    with Gate(kernels.directory("meet") / "gate") as gate:
+    with FaultGate(kernels.directory("meet") / "gate") as gate:
         first = kernels.stand_in(
             *NETWORK.operators, *OTHER.operators, before=stops_at(gate, call=2)
         )

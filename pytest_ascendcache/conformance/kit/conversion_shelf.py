@@ -79,14 +79,14 @@ class ConversionShelf:
         self.outputs: dict[tuple[Path, str], dict[str, NDArray[Any]]] = {}
 
     @contextmanager
-    def place(self, name: str, key: Mapping[str, Any]) -> Iterator[Place]:
+    def place(self, name: str, key: Mapping[str, Any]) -> Iterator[ConversionPlace]:
         """Lock the place of a key; other processes wait. The lock ends with the process."""
         text = json.dumps({"format": FORMAT, **key}, sort_keys=True)
         place = self.directory / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         self.directory.mkdir(parents=True, exist_ok=True)
         with place.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Place(place, self)
+            yield ConversionPlace(place, self)
 
     def earlier(self) -> tuple[int, float]:
         """The number of conversions that earlier runs finished, and the seconds they took."""
@@ -103,7 +103,7 @@ class ConversionShelf:
 
 
 @dataclass(frozen=True)
-class Place:
+class ConversionPlace:
     """The directory in which conversions with one key are made and kept."""
 
     directory: Path

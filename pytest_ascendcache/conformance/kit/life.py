@@ -115,28 +115,9 @@ class Life:
         by_variable = directory is not None and CACHE_PATH.name in variables
         place = CACHE_PATH if by_variable else None
         judge = Judge(asked, cache.edition, tuple(operators), findings.number, place=place)
-        run = cache.attempt(*operators, mode=mode, **arguments, **options)
-        if plain and not run.succeeded:
-            refused, asked = run, replace(asked, **plain)
-            judge = replace(judge, options=asked)
-            run = cache.attempt(*operators, mode=mode, **arguments, **{**options, **plain})
-            if run.succeeded:
-                detail = f"written plainly, it is taken; refused: {refused.result.ending}"
-                subject = implementing(asked)
-                facts = replace(judge, subject=subject).ending(refused, detail)
-                findings.note(Question.MODES, facts)
-        link = arguments.get("cache_dir")
-        if not run.succeeded and isinstance(link, Path) and link.is_symlink():
-            # No document says that a link names a directory: refusing it is no fault.
-            named = {"cache_dir": link.resolve()}
-            self.arguments = {**self.arguments, **named}
-            run = cache.attempt(*operators, mode=mode, **{**arguments, **named}, **options)
-        for question, snapshot in before.items():
-            changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
-            for path, change in changes.items():
-                detail = f"outside of the cache it is {change.value}"
-                subject = CACHE_DIR if question is Question.PLACE else None
-                findings.deviates(question, Place.TOUCHED, detail, path, subject=subject)
+        asked_for = {"mode": mode, **arguments, **options}
+        run, judge = self._attempt(judge, operators, asked_for, plain or {})
+        self._judge_outside(before)
         if failure := cache.failed_for_the_cache(run, variables):
             findings.note(Question.OUTCOMES, judge.ending(run, failure))
             self.entries.remove_damaged()
@@ -151,13 +132,54 @@ class Life:
             self._judge_operator(judge, run, operator, upgraded)
         self.kernels.judge(judge, run, variables)
         self._judge_files(judge, run)
-        if asked.effective_mode is CacheMode.DISABLE and not had_directory:
-            findings.asked.add(Question.INERT)
-            if cache.root.exists():
-                made = "the directory was made"
-                findings.deviates(Question.INERT, Place.MISPLACED, made, subject=ruling(asked))
+        if judge.options.effective_mode is CacheMode.DISABLE and not had_directory:
+            self._judge_inert(judge)
         if aging is not None:
             self._judge_aging(judge, run, aging)
+
+    def _attempt(
+        self,
+        judge: Judge,
+        operators: Sequence[OperatorSpec],
+        asked: Mapping[str, Any],
+        plain: Mapping[str, Any],
+    ) -> tuple[Run, Judge]:
+        """The run, and its judge. What is refused is asked for once more in plain spelling, or
+        without a link."""
+        cache = self.cache
+        run = cache.attempt(*operators, **asked)
+        if plain and not run.succeeded:
+            refused, judge = run, replace(judge, options=replace(judge.options, **plain))
+            run = cache.attempt(*operators, **{**asked, **plain})
+            if run.succeeded:
+                detail = f"written plainly, it is taken; refused: {refused.result.ending}"
+                subject = implementing(judge.options)
+                facts = replace(judge, subject=subject).ending(refused, detail)
+                self.findings.note(Question.MODES, facts)
+        link = asked.get("cache_dir")
+        if not run.succeeded and isinstance(link, Path) and link.is_symlink():
+            # No document says that a link names a directory: refusing it is no fault.
+            named = {"cache_dir": link.resolve()}
+            self.arguments = {**self.arguments, **named}
+            run = cache.attempt(*operators, **{**asked, **named})
+        return run, judge
+
+    def _judge_outside(self, before: Mapping[Question, Snapshot]) -> None:
+        """Judge that a run left the guarded directories as they were ``before``."""
+        for question, snapshot in before.items():
+            changes = snapshot.disturbed(Snapshot.take(self.between.guarded[question]))
+            for path, change in changes.items():
+                detail = f"outside of the cache it is {change.value}"
+                subject = CACHE_DIR if question is Question.PLACE else None
+                self.findings.deviates(question, Place.TOUCHED, detail, path, subject=subject)
+
+    def _judge_inert(self, judge: Judge) -> None:
+        """Judge that a disabled cache made no directory."""
+        self.findings.asked.add(Question.INERT)
+        if self.cache.root.exists():
+            subject = ruling(judge.options)
+            made = "the directory was made"
+            self.findings.deviates(Question.INERT, Place.MISPLACED, made, subject=subject)
 
     def judge_force(self, shelves: Sequence[Shelf]) -> None:
         """Judge a run under force: the entries of this chip are gone, those of others are not."""

@@ -36,7 +36,8 @@ from pytest_ascendcache.contract import (
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.observation import Evidence, NotDecidable
-from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
 
 _VARIABLE = "ASCEND_CACHE_PATH"
 
@@ -105,13 +106,16 @@ _MEAN = operator_of("ReduceMeanD", (4, 8), outs=((4, 1),), name="mean", axes=(1,
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 
+_WITH_BOTH = ("Exp", "Gelu", "Tanh", "Sqrt", "SoftmaxV2")
+"""Types to which a toolchain may offer both implementation modes."""
+
+
 def implementations(life: Life) -> None:
     """Both implementation modes, selected by every option, for two chips."""
     tables = life.entries.tables
     if tables is None:
         raise NotDecidable("the toolchain's tables of implementation modes cannot be read")
-    kinds = ("Exp", "Gelu", "Tanh", "Sqrt", "SoftmaxV2")
-    candidates = [operator_of(kind, (4, 32), dtype="float16") for kind in kinds]
+    candidates = (operator_of(kind, (4, 32), dtype="float16") for kind in _WITH_BOTH)
     two = [each for each in candidates if tables.has_two(each)]
     one = [operator_of("Mul", (4, 32), (4, 32), dtype="float16"), operator_of("Exp", (4, 32))]
     operators = tuple(
@@ -119,7 +123,7 @@ def implementations(life: Life) -> None:
     )
     if len(two) < 2:
         raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
-    types = [each.type for each in two] + ["Mul"]
+    types = (*(each.type for each in two), "Mul")
     others = [(each, HIGH_PERFORMANCE) for each in ("Abs", "Add", "Neg", "Relu", "Sub", "Maximum")]
     # The first of two lines for one type counts.
     repeated = [(two[-1].type, HIGH_PERFORMANCE)]
@@ -148,12 +152,8 @@ def implementations(life: Life) -> None:
         select_implmode=SelectMode.HIGH_PRECISION,
         **_oddly(Spelling(around="\t", trailing=" ", mark=True), [*fast[:2], *others, *fast[2:]]),
     )
-    first, second = operators[:2]
-    by_name = {
-        second.name: HIGH_PERFORMANCE,
-        f"scope/{second.name}": HIGH_PRECISION,
-        first.name: HIGH_PRECISION,
-    }
+    first, second = (each.name for each in operators[:2])
+    by_name = {second: HIGH_PERFORMANCE, f"scope/{second}": HIGH_PRECISION, first: HIGH_PRECISION}
     file = PrecisionFile.of(dict(fast), by_name)
     life.run(
         "one by name, in a last line that has no end, against the options beside the file",
@@ -162,11 +162,21 @@ def implementations(life: Life) -> None:
         precision_file=PrecisionFile(file.content.rstrip("\n")),
         plain={"precision_file": file},
         select_implmode=SelectMode.HIGH_PRECISION,
-        implmode_types=tuple(types),
+        implmode_types=types,
     )
-    # Select the mode that an operator does not have by default: only then does the kernel show
-    # whether the list names it.
-    by_default = life.kernels.are_alike(first, no_mode, precise_options)
+    by_default = life.kernels.are_alike(operators[0], no_mode, precise_options)
+    _by_lists_and_tables(life, operators, precise_file, by_default)
+
+
+def _by_lists_and_tables(
+    life: Life, operators: tuple[OperatorSpec, ...], precise_file: PrecisionFile, by_default: bool
+) -> None:
+    """Select modes by a list of types, for all, for another chip, by a table, and not at all.
+
+    ``by_default`` says that the first operator is precise by default. The list selects the mode
+    that it does not have then: only so does the kernel show whether the list names it.
+    """
+    first, second = operators[:2]
     other = SelectMode.HIGH_PERFORMANCE if by_default else SelectMode.HIGH_PRECISION
     life.run(
         f"{other.value} by a list of types",
@@ -201,26 +211,20 @@ def accidents(life: Life) -> None:
     """Damage, links, entries that age, and an upgrade."""
     cache = life.cache
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
-    change = None
-    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
-        change = cache.toolchain.stage(Capability.VERSION_STAMP, operators[0], cache.sandbox)
-        variables = {**life.arguments.get("environment", {}), **change.environment}
-        life.arguments = {**life.arguments, "environment": variables}
+    change = _staged_upgrade(life, operators[0])
     life.arguments = {**life.arguments, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
     if not cache.lacks(chip, operators[0]):
         life.run("another chip", operators[:2], ENABLE, soc=chip)
-    for operator, damage in zip(operators, _DAMAGES, strict=False):
-        life.between.damage(operator, damage)
+    _hurt(life, operators, _DAMAGES)
     life.between.link(operators[-1], ".o", ".json")
     life.between.point_outside(operators[-2], other=True)
     life.run("enable on damaged entries", operators, ENABLE)
     life.between.age(-60.0)
     shelf = Shelf(cache).lay(_IDLE, *_SIZE_AND_HOURS)
     cache.leave_alone(shelf.entry(name).stem for name in _IDLE)
-    for operator, damage in zip(operators, _ODD, strict=False):
-        life.between.damage(operator, damage)
+    _hurt(life, operators, _ODD)
     life.run(
         "enable below the limit, on odd metadata",
         operators[::-1],
@@ -228,8 +232,9 @@ def accidents(life: Life) -> None:
         aging=AgingShelf(shelf, CacheLimits(9, 50)),
         environment=environment(9, 50),
     )
-    limits = CacheLimits(6, 90) if cache.edition.ini else CacheLimits(4, 90)
-    if cache.edition.ini:
+    by_file = bool(cache.edition.ini)
+    limits = CacheLimits(6 if by_file else 4, 90)
+    if by_file:
         edit_ini(cache, ini(6, 90))
     life.between.link(operators[-1], ".o")
     life.between.point_outside(operators[-2])
@@ -241,10 +246,9 @@ def accidents(life: Life) -> None:
         operators[:3],
         ENABLE,
         aging=AgingShelf(shelf, limits),
-        environment=environment(4, 90) if not cache.edition.ini else environment(6, 20),
+        environment=environment(6, 20) if by_file else environment(4, 90),
     )
-    for operator, damage in zip(operators[4:], _HALVES, strict=False):
-        life.between.damage(operator, damage)
+    _hurt(life, operators[4:], _HALVES)
     life.between.link(operators[-3], ".o")
     life.between.point_outside(operators[-4])
     life.between.link_directories()
@@ -260,8 +264,25 @@ def accidents(life: Life) -> None:
         operators,
         ENABLE,
         aging=AgingShelf(shelf, limits),
-        environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
+        environment=environment(900, 90) if by_file else environment(4, 90),
     )
+
+
+def _staged_upgrade(life: Life, operator: OperatorSpec) -> StagedChange | None:
+    """Another version of the toolchain, to be applied later; None if it has no version."""
+    toolchain = life.cache.toolchain
+    if Capability.VERSION_STAMP not in toolchain.capabilities:
+        return None
+    change = toolchain.stage(Capability.VERSION_STAMP, operator, life.cache.sandbox)
+    variables = {**life.arguments.get("environment", {}), **change.environment}
+    life.arguments = {**life.arguments, "environment": variables}
+    return change
+
+
+def _hurt(life: Life, operators: Sequence[OperatorSpec], damages: Sequence[Damage]) -> None:
+    """Damage the entries of the first operators, each in its way."""
+    for operator, damage in zip(operators, damages, strict=False):
+        life.between.damage(operator, damage)
 
 
 def _damage(names: str) -> list[Damage]:

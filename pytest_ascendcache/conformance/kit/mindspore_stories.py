@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import GRAPH_CACHE
-from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import (
     SLOPES,
     NetworkRun,
@@ -177,11 +177,11 @@ _STAND = 'echo $PPID > "{worker}"; echo > "{reached}"; head -c 1 < "{go}" > /dev
 
 
 @contextmanager
-def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]:
+def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[HeldLinker]:
     """Hold builds before their ``g++`` (``late``: after it) until they are released."""
     gxx = shutil.which("g++")
     assert gxx is not None
-    with Gate(network.sandbox / f"gate-{late}") as gate:
+    with FaultGate(network.sandbox / f"gate-{late}") as gate:
         directory = network.sandbox / f"linker-{late}"
         directory.mkdir()
         worker = directory / "worker"
@@ -190,13 +190,13 @@ def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]
         text = _LINKER.format(early="" if late else stand, gxx=gxx, late=stand if late else "")
         program.write_text(text)
         program.chmod(0o755)
-        yield Held(gate, directory)
+        yield HeldLinker(gate, directory)
 
 
-class Held:
+class HeldLinker:
     """Builds held at their linker, and the environment that has them held."""
 
-    def __init__(self, gate: Gate, directory: Path) -> None:
+    def __init__(self, gate: FaultGate, directory: Path) -> None:
         self.gate = gate
         self._directory = directory
 

@@ -3,67 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.caches import Canary, Snapshot
 from pytest_ascendcache.conformance.kit.conversion_shelf import (
     Conversion,
     ConversionShelf,
-    Place,
-    code_stamp,
 )
-from pytest_ascendcache.conformance.kit.release_compiles import card_environment
+from pytest_ascendcache.conformance.kit.converting import AT_ONCE, Converter, Stage
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import (
     KernelDifference,
     ModelParts,
     differences,
-    take_apart,
 )
 from pytest_ascendcache.release import (
     KernelDigest,
     Problem,
     Release,
-    copy_cache,
-    package_stamps,
-    read_digests,
     soc_directory,
 )
-from pytest_ascendcache.toolchains import ConvertRequest, KernelRunError
+from pytest_ascendcache.toolchains import KernelRunError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-AT_ONCE = 16
-"""The most conversions at once: the cards of one server."""
 
 _ANNOUNCED = 10.0
 """Seconds that a conversion takes before the user is told how many more will follow."""
 
 FRESH = "fresh"
 """Name of the conversion without a cache, which all others are compared with."""
-
-_SHELL = re.compile("ASCEND_|LD_LIBRARY_PATH$|PATH$|PYTHONPATH$")
-"""Variables of the shell that decide which toolchain an ``atc`` belongs to."""
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """One conversion on a cache, or several at once. ``cards`` is the number of cards that convert
-    at once, 0 for a single conversion without a card's variables."""
-
-    name: str
-    source: str
-    mode: CacheMode
-    cards: int = 0
 
 
 class ReleaseConversions:
@@ -80,8 +51,7 @@ class ReleaseConversions:
         self.cache = cache
         self._shelf = shelf
         self._announce = announce
-        self._made: dict[Path, list[Conversion]] = {}
-        assert cache.toolchain.converts
+        self._converter = Converter(release, cache, shelf)
 
     def fresh(self) -> Conversion:
         """The conversion with the cache disabled and empty. Raises NotDecidable if the release's
@@ -90,8 +60,8 @@ class ReleaseConversions:
         if is_first:
             self._shelf.announced.add(self.release.path)
             self._announce_earlier()
-        stage = _Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)
-        (fresh,) = self._converted(FRESH, [stage])
+        stage = Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)
+        (fresh,) = self._converter.converted(FRESH, [stage])
         is_new = fresh.run == self._shelf.run
         if is_first and is_new and fresh.result.seconds >= _ANNOUNCED:
             self._announce(
@@ -110,8 +80,8 @@ class ReleaseConversions:
     def fresh_parts_again(self) -> ModelParts:
         """The parts of a second conversion like :meth:`fresh`; raises for the same reasons."""
         self.fresh()
-        stage = _Stage("again", "a second fresh conversion", CacheMode.DISABLE)
-        (again,) = self._converted("again", [stage])
+        stage = Stage("again", "a second fresh conversion", CacheMode.DISABLE)
+        (again,) = self._converter.converted("again", [stage])
         if again.parts is None:
             raise NotDecidable(f"a second run of the release's command {again.result.failure}")
         return again.parts
@@ -119,12 +89,12 @@ class ReleaseConversions:
     def new_cache(self) -> list[Conversion]:
         """Conversions into a new cache, from it, and, if the release is forced, under force."""
         stages = [
-            _Stage("cold", "a conversion into a new cache", CacheMode.ENABLE),
-            _Stage("warm", "a conversion from a warm cache", CacheMode.ENABLE),
+            Stage("cold", "a conversion into a new cache", CacheMode.ENABLE),
+            Stage("warm", "a conversion from a warm cache", CacheMode.ENABLE),
         ]
         if self._is_forced:
-            stages.append(_Stage("force", "a conversion under force", CacheMode.FORCE))
-        return self._converted("new-cache", stages, watched=True)
+            stages.append(Stage("force", "a conversion under force", CacheMode.FORCE))
+        return self._converter.converted("new-cache", stages, watched=True)
 
     def shipped(self) -> list[Conversion]:
         """A conversion from a copy of each shipped cache that has entries for the release's chip.
@@ -132,14 +102,16 @@ class ReleaseConversions:
         conversions: list[Conversion] = []
         for place in self.release.caches:
             if soc_directory(place, self.release.soc) is not None:
-                stage = _Stage("shipped", f"a conversion from {place}", CacheMode.ENABLE)
-                conversions += self._converted("shipped", [stage], watched=True, shipped=place)
+                stage = Stage("shipped", f"a conversion from {place}", CacheMode.ENABLE)
+                conversions += self._converter.converted(
+                    "shipped", [stage], watched=True, shipped=place
+                )
         return conversions
 
     def together(self, cards: int) -> list[Conversion]:
         """One conversion for each card, all at once, with one new cache."""
-        stage = _Stage("cards", "one of the conversions at once", CacheMode.ENABLE, cards)
-        return self._converted("cards", [stage], watched=True)
+        stage = Stage("cards", "one of the conversions at once", CacheMode.ENABLE, cards)
+        return self._converter.converted("cards", [stage], watched=True)
 
     def unlike_fresh(self, conversion: Conversion, who: str = "") -> list[Problem]:
         """How a conversion's kernels differ from those of a fresh one. Raises NotDecidable if two
@@ -221,7 +193,7 @@ class ReleaseConversions:
 
     def note_cost(self) -> None:
         """Note for the report how many conversions were made, and how long they took."""
-        every = list(chain.from_iterable(self._made.values()))
+        every = list(chain.from_iterable(self._converter.made.values()))
         seconds = max(each.result.seconds for each in every)
         note = f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
         self.cache.evidence.notes.append(note)
@@ -252,133 +224,6 @@ class ReleaseConversions:
     def _is_forced(self) -> bool:
         return self.release.options.get("op_compiler_cache_mode") == CacheMode.FORCE.value
 
-    def _requests(self, place: Place, stage: _Stage, watched: bool) -> list[ConvertRequest]:
-        """The conversions of a stage, each in its own directory."""
-        ranks = range(min(stage.cards, AT_ONCE)) if stage.cards else [None]
-        requests = []
-        for rank in ranks:
-            own = place.directory / stage.name / ("" if rank is None else f"card{rank}")
-            card = {} if rank is None else card_environment(rank, stage.cards)
-            requests.append(
-                ConvertRequest(
-                    options=self.release.conversion_options,
-                    cache_mode=stage.mode.value,
-                    cache_dir=place.cache if watched else own / "cache",
-                    output=own / "out" / "model",
-                    work=own / "work",
-                    home=own / "home",
-                    environment={**self.release.conversion_environment, **card},
-                )
-            )
-        return requests
-
-    def _converted(
-        self,
-        name: str,
-        stages: Sequence[_Stage],
-        watched: bool = False,
-        shipped: Path | None = None,
-    ) -> list[Conversion]:
-        """Conversions that follow one another on one cache, made now or read from their records.
-
-        The cache starts as a copy of ``shipped``, or empty. ``watched`` has all stages use this
-        cache, and marks it before each. Raises NotDecidable if a file that the command reads
-        changes meanwhile.
-        """
-        content = Snapshot.take(shipped) if shipped is not None else Snapshot({})
-        digests = {path: each.sha256 or each.target for path, each in content.files.items()}
-        conversions = [(each.name, each.mode.value, each.cards) for each in stages]
-        key = self._key(conversions, (str(shipped), digests))
-        every: list[Conversion] = []
-        with self._shelf.place(name, key) as place:
-            is_live, number = False, 0  # live: the cache is as the earlier stages left it
-            while number < len(stages):
-                stage = stages[number]
-                requests = self._requests(place, stage, watched)
-                made = place.found(stage.name, requests)
-                if made is None:
-                    if not is_live and not (number and place.resume(stage.name)):
-                        place.begin()
-                        every.clear()
-                        stage, number = stages[0], 0
-                        requests = self._requests(place, stage, watched)
-                        if shipped is not None:
-                            self._copy(shipped, place.cache, content)
-                    is_live = True
-                    made = self._convert(requests, place.cache if watched else None)
-                    self._ensure_unchanged()
-                    place.keep(stage.name, made, watched and stage is not stages[-1])
-                every += [replace(each, source=stage.source) for each in made]
-                number += 1
-            self._made[place.directory] = every
-        evidence = self.cache.evidence
-        for each in every:
-            if each.step not in evidence.steps:
-                evidence.compiles += len(each.parts.kernels) if each.parts else 0
-                evidence.steps.append(each.step)
-        return every
-
-    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Conversion]:
-        marks: Mapping[str, Canary] = {}
-        if root is not None:
-            watched = self.cache.elsewhere(root)
-            watched.mark()
-            marks, _ = watched.known_state()
-        results = self.cache.toolchain.converted(requests)
-        return [
-            Conversion(
-                result,
-                take_apart(result.model, marks) if result.succeeded and result.model else None,
-                self._shelf.run,
-            )
-            for result in results
-        ]
-
-    def _key(self, stages: object, cache: object) -> dict[str, object]:
-        """Everything that conversions depend on, as plain data."""
-        toolchain = self.cache.toolchain
-        command: tuple[str, ...] = toolchain.converting_command()
-        stamps = [(each, _stamp(Path(each))) for each in command]
-        shell = {key: value for key, value in os.environ.items() if _SHELL.match(key)}
-        return {
-            "stages": stages,
-            "code": code_stamp(),
-            "toolchain": [toolchain.name, toolchain.version, dict(toolchain.details), stamps],
-            "options": self.release.conversion_options,
-            "environment": [self.release.conversion_environment, shell],
-            "read": [self._read, package_stamps(self.release)],
-            "cache": cache,
-        }
-
-    @cached_property
-    def _read(self) -> dict[str, str]:
-        """Digests of the files that the command reads, as they are when the check begins."""
-        try:
-            return read_digests(self.release)
-        except OSError as error:
-            raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
-
-    def _ensure_unchanged(self) -> None:
-        """Make sure that the files the command reads did not change. Raises NotDecidable if one of
-        them changed; the message names it."""
-        before = self._read
-        del self._read
-        for path in sorted({*before, *self._read}):
-            if before.get(path) != self._read.get(path):
-                raise NotDecidable(
-                    f"{path} changed while the model was converted; nothing may change it while "
-                    "the release is judged"
-                )
-
-    def _copy(self, place: Path, root: Path, before: Snapshot) -> None:
-        copy_cache(self.release, place, root)
-        changed = before.disturbed(Snapshot.take(place))
-        if changed:
-            raise NotDecidable(
-                f"{place} changed while it was copied ({next(iter(changed))}); nothing may compile "
-                "into a cache while it is judged"
-            )
-
 
 def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256()
@@ -386,14 +231,6 @@ def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {value.dtype} {value.shape}".encode())
         digest.update(value.tobytes())
     return digest.hexdigest()
-
-
-def _stamp(path: Path) -> list[int]:
-    """Size and modification time of a program's file; empty for an argument that is no file."""
-    if not path.is_file():
-        return []
-    info = path.stat()
-    return [info.st_size, info.st_mtime_ns]
 
 
 def _problem(difference: KernelDifference, who: str) -> Problem:

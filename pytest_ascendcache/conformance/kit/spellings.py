@@ -207,7 +207,7 @@ def _both(one: Way, other: Way) -> Callable[[str, CacheUnderTest], str]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SpellingOutcome:
     """What runs did with a text: the outcome of each operator, or the digest of its kernel where
     only bytes tell the difference; the idle entries that are gone; whether HOME was used."""
 
@@ -298,7 +298,7 @@ class Spelled:
             one, other = (same[each] for each in sorted(chance.sample(range(len(same)), 2)))
             yield Way(f"{one.title}, {other.title}", _both(one, other))
 
-    def _see(self, way: Way | None, text: str | None = None) -> tuple[Seen, str]:
+    def _see(self, way: Way | None, text: str | None = None) -> tuple[SpellingOutcome, str]:
         thing, state = self.thing, self._state()
         plain = thing.plain(state) if text is None else text
         text = None if way is None else way.write(plain, state)
@@ -323,7 +323,7 @@ class Spelled:
                 break  # the warmed cache was not used
             compiled = compiled[:1]
         gone, home = shelf.gone() if shelf else "", (state.home / "atc_data").exists()
-        return Seen(tuple(operators), gone, home, failure, refused), text or ""
+        return SpellingOutcome(tuple(operators), gone, home, failure, refused), text or ""
 
     def _state(self) -> CacheUnderTest:
         thing = self.thing
@@ -343,7 +343,9 @@ class Spelled:
             state.warm(*self.operators)
         return state
 
-    def _difference(self, plain: Seen, seen: Seen, detail: str) -> Iterator[Fact]:
+    def _difference(
+        self, plain: SpellingOutcome, seen: SpellingOutcome, detail: str
+    ) -> Iterator[Fact]:
         """The facts that a text makes a difference: those of operators, or else one of the run."""
         subject, run = Subject(self.thing.kind, self.thing.name), len(self.cache.evidence.steps)
         facts = [

@@ -21,7 +21,7 @@ from pytest_ascendcache.conformance.kit.neighbours import wide_network
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.mindspore_ascend.test_kernel_meta import right
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
-from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import (
     NetworkRun,
     NetworkUnderTest,
@@ -155,7 +155,7 @@ def test_a_build_that_is_stopped_is_made_good(
     """The compiler stops at a point, and the parent, the compile server or both are killed, or the
     group is interrupted as by Ctrl-C."""
     wanted = probe_network("Square", Probe("Neg"))
-    with Gate(network.sandbox / "gate") as gate, network.watch() as watch:
+    with FaultGate(network.sandbox / "gate") as gate, network.watch() as watch:
         held = {"ASCENDCACHE_STANDIN_HOLD": f"{point}:{gate.reached.parent}"}
         process = watch.start(network.request(wanted, environment=held))
         if not gate.wait(time.monotonic() + PATIENCE):

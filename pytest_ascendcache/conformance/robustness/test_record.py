@@ -31,7 +31,7 @@ _Judged = TypeVar("_Judged", CacheUnderTest, StaticKernelsUnderTest)
 
 
 @dataclass(frozen=True)
-class Witness:
+class SyncWitness:
     """The toolchain, the same traced by strace, and the file that it then records into."""
 
     toolchain: Toolchain
@@ -55,18 +55,18 @@ class Witness:
 
 
 @pytest.fixture
-def witness(toolchain: Toolchain, tmp_path: Path) -> Witness:
+def witness(toolchain: Toolchain, tmp_path: Path) -> SyncWitness:
     """The toolchain with and without strace."""
     look = getattr(toolchain, "seen_by_strace", None)
     traced = look(tmp_path / "said") if look is not None else None
     if traced is None:
         pytest.skip(f"{toolchain.name}: it keeps no record of its own, or strace cannot be used")
-    return Witness(toolchain, traced, tmp_path / "said")
+    return SyncWitness(toolchain, traced, tmp_path / "said")
 
 
 @rule("robust/power-loss")
 def test_what_an_install_says_it_syncs_is_synced(
-    kernels: StaticKernelsUnderTest, witness: Witness
+    kernels: StaticKernelsUnderTest, witness: SyncWitness
 ) -> None:
     package = kernels.package(operator("Abs"), name="pk")
     assert witness.differences(kernels, lambda each: each.interruption(package, "install")) == []
@@ -74,7 +74,7 @@ def test_what_an_install_says_it_syncs_is_synced(
 
 @rule("robust/power-loss")
 def test_what_a_compile_says_it_syncs_is_synced(
-    cache: CacheUnderTest, witness: Witness, add: OperatorSpec
+    cache: CacheUnderTest, witness: SyncWitness, add: OperatorSpec
 ) -> None:
     assert witness.differences(cache, lambda each: each.interruption(add, mode=ENABLE)) == []
 

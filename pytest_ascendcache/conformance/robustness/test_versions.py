@@ -43,7 +43,7 @@ SPELLINGS: dict[str, str] = {
 HOUR = 3600 * 10**9
 
 
-class Parts:
+class VersionParts:
     """The parts of a toolchain, and a cache that other versions of them have filled."""
 
     def __init__(self, cache: CacheUnderTest, operator: OperatorSpec, change: StagedChange) -> None:
@@ -89,14 +89,14 @@ class Parts:
 
 
 @pytest.fixture
-def parts(cache: CacheUnderTest, add: OperatorSpec) -> Parts:
+def parts(cache: CacheUnderTest, add: OperatorSpec) -> VersionParts:
     """The parts whose versions can be set. Skips if there are none."""
     needs(cache.toolchain, Capability.VERSION_STAMP)
     cache.needs_reuse()
     change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     if not change.versions:
         pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
-    return Parts(cache, add, change)
+    return VersionParts(cache, add, change)
 
 
 def _told(versions: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def _told(versions: Mapping[str, str]) -> str:
 
 @rule("robust/upgrade-stamp")
 @pytest.mark.parametrize("step", STEPS)
-def test_each_part_alone_voids_the_cache(parts: Parts, step: str) -> None:
+def test_each_part_alone_voids_the_cache(parts: VersionParts, step: str) -> None:
     """The other parts keep their version. File times stay as they were."""
     before, after = STEPS[step]
     for name in parts.names:
@@ -119,7 +119,7 @@ def test_each_part_alone_voids_the_cache(parts: Parts, step: str) -> None:
 
 
 @rule("robust/upgrade-stamp")
-def test_several_parts_void_the_cache(parts: Parts) -> None:
+def test_several_parts_void_the_cache(parts: VersionParts) -> None:
     """All at once, and two parts that change places: the versions are the same, of other parts."""
     places = {name: f"8.{number}.RC1" for number, name in enumerate(parts.names)}
     everything = dict.fromkeys(parts.names, NEW)
@@ -137,7 +137,7 @@ def _swapped(places: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 @rule("robust/upgrade-stamp")
-def test_a_part_without_a_version_is_another_one(parts: Parts) -> None:
+def test_a_part_without_a_version_is_another_one(parts: VersionParts) -> None:
     """Its file is removed, and comes back with another version."""
     for name in parts.names:
         parts.back()
@@ -149,7 +149,9 @@ def test_a_part_without_a_version_is_another_one(parts: Parts) -> None:
 
 @rule("robust/upgrade-stamp")
 @pytest.mark.parametrize("hours", [-48, 48], ids=["old-files", "files-of-the-future"])
-def test_file_times_do_not_tell_a_version(parts: Parts, cache: CacheUnderTest, hours: int) -> None:
+def test_file_times_do_not_tell_a_version(
+    parts: VersionParts, cache: CacheUnderTest, hours: int
+) -> None:
     """Archives and clocks of other hosts give the files of a cache any time."""
     for name in parts.names:
         parts.back()
@@ -165,7 +167,7 @@ def test_file_times_do_not_tell_a_version(parts: Parts, cache: CacheUnderTest, h
 
 @rule("robust/upgrade-stamp")
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_version_that_is_written_otherwise_stays_one(parts: Parts, spelling: str) -> None:
+def test_a_version_that_is_written_otherwise_stays_one(parts: VersionParts, spelling: str) -> None:
     """After one compile at most, entries are reused again, and another version still counts."""
     for name in parts.names:
         parts.back()

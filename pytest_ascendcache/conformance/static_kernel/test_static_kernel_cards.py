@@ -39,7 +39,7 @@ from pytest_ascendcache.contract.static_kernel import (
     first_cards,
     local_world_size,
 )
-from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     OWN,
@@ -268,7 +268,7 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
     ended or sleeps because it waits for the second."""
     networks = (NETWORK, OTHER)[:graphs]
     operators = [each for network in networks for each in network.operators]
-    with Gate(kernels.directory("meet") / "gate") as gate, meeting_place(2) as place:
+    with FaultGate(kernels.directory("meet") / "gate") as gate, meeting_place(2) as place:
         marked = kernels.stand_in(*operators, before=stops_at(gate, call=graphs), marked=True)
         requests = gang(kernels, [networks] * 2, place.port, ["2"] * 2, marked.path)
         with kernels.started(*(each.request for each in requests)) as processes:

@@ -14,7 +14,7 @@ import pytest
 
 
 @dataclass(frozen=True)
-class Place:
+class PlaceInGang:
     """Rank and size; ``directory`` is the gang's, where the ranks are processes of one item."""
 
     rank: int
@@ -22,7 +22,7 @@ class Place:
     directory: Path | None = None
 
 
-PLACE: pytest.StashKey[Place] = pytest.StashKey()
+PLACE: pytest.StashKey[PlaceInGang] = pytest.StashKey()
 
 
 def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, PlaceInGang, gang_directory
 from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
 from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS, settings_of
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
@@ -131,7 +131,7 @@ def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | Non
     if channel is not None:
         place = rank_in(item)
         assert place is not None
-        item.stash[PLACE] = Place(*place)
+        item.stash[PLACE] = PlaceInGang(*place)
         item.stash[GANG] = gang_name(item)
         item.stash[RENDEZVOUS] = ChannelRendezvous(channel, gang_name(item), place[0])
         return None

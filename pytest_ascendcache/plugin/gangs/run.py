@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_ascendcache.plugin.beside import reported
-from pytest_ascendcache.plugin.gangs import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs import PLACE, PlaceInGang, gang_directory
 from pytest_ascendcache.plugin.gangs.reports import (
     PlainReport,
     RankFate,
@@ -174,7 +174,7 @@ class GangItem:
             config.stash[SESSION].move(base / "sandboxes")
         # In the session's directory the ranks would race for numbered names.
         config._tmp_path_factory._basetemp = base / "tmp"  # type: ignore[attr-defined]
-        item.stash[PLACE] = Place(rank, self._size, self._base / "shared")
+        item.stash[PLACE] = PlaceInGang(rank, self._size, self._base / "shared")
         item.stash[RENDEZVOUS] = rendezvous
         item.stash[FAILED] = True  # a rank keeps its sandbox; the parent decides about it
         # Tear down to the item's parent, which every rank inherited, and no further.

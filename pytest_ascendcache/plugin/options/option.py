@@ -26,7 +26,7 @@ class Access(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """How the text of a value is read, and a description of the values it accepts.
 
     ``read`` takes the text and the directory that relative paths start from. It raises
@@ -57,7 +57,7 @@ class Option:
 
     usage: str
     help: str
-    kind: Kind | None = None
+    kind: ValueKind | None = None
     default: Any = None
     repeatable: bool = False
     ini: bool = False
@@ -94,7 +94,7 @@ class Option:
         return f"{text} [{'; '.join(notes)}]" if notes else text
 
 
-def whole(least: int, most: int) -> Kind:
+def whole(least: int, most: int) -> ValueKind:
     """A whole number within limits, both included."""
 
     def read(text: str, _: Path) -> int:
@@ -103,10 +103,10 @@ def whole(least: int, most: int) -> Kind:
             raise ValueError(text)
         return int(text)
 
-    return Kind(f"a whole number from {least} to {most}", read)
+    return ValueKind(f"a whole number from {least} to {most}", read)
 
 
-def seconds(most: float) -> Kind:
+def seconds(most: float) -> ValueKind:
     """A time in seconds, greater than 0."""
 
     def read(text: str, _: Path) -> float:
@@ -118,10 +118,10 @@ def seconds(most: float) -> Kind:
             raise ValueError(text)
         return number
 
-    return Kind(f"a number of seconds greater than 0 and at most {most:.0f}", read)
+    return ValueKind(f"a number of seconds greater than 0 and at most {most:.0f}", read)
 
 
-def duration(most: float) -> Kind:
+def duration(most: float) -> ValueKind:
     """A time in seconds, or a whole number with the unit s, m or h."""
     plain = seconds(most)
 
@@ -131,10 +131,10 @@ def duration(most: float) -> Kind:
         number: float = plain.read(in_seconds, base)
         return number
 
-    return Kind(f"a time such as 90, 90s, 10m or 2h, at most {most:.0f} seconds", read)
+    return ValueKind(f"a time such as 90, 90s, 10m or 2h, at most {most:.0f} seconds", read)
 
 
-def one_of(*names: str) -> Kind:
+def one_of(*names: str) -> ValueKind:
     """One of a few names."""
 
     def read(text: str, _: Path) -> str:
@@ -142,7 +142,7 @@ def one_of(*names: str) -> Kind:
             raise ValueError(text)
         return text
 
-    return Kind(f"one of {', '.join(names)}", read)
+    return ValueKind(f"one of {', '.join(names)}", read)
 
 
 @dataclass(frozen=True)
@@ -200,14 +200,14 @@ def _chip(text: str, _: Path) -> str:
     return text
 
 
-BUDGET = Kind(
+BUDGET = ValueKind(
     f"a time such as 90s, 10m or 2h, or at least {_LEAST_RUNS} runs, such as 100runs", _amount
 )
-TEXT = Kind("a name", lambda text, _: text)
-CHIP = Kind("the name of a chip such as Ascend910B1", _chip)
-INPUT = Kind("a file", _path, Access.READS)
-OUTPUT = Kind("a file", _path, Access.WRITES)
-JOURNAL = Kind("a file", _path, Access.CONTINUES)
-LIST = Kind("a TOML file or the name of a list", _list_of_deviations, Access.READS)
-DIRECTORY = Kind("a directory", _path)
-COMMAND = Kind("a program", _command, Access.READS)
+TEXT = ValueKind("a name", lambda text, _: text)
+CHIP = ValueKind("the name of a chip such as Ascend910B1", _chip)
+INPUT = ValueKind("a file", _path, Access.READS)
+OUTPUT = ValueKind("a file", _path, Access.WRITES)
+JOURNAL = ValueKind("a file", _path, Access.CONTINUES)
+LIST = ValueKind("a TOML file or the name of a list", _list_of_deviations, Access.READS)
+DIRECTORY = ValueKind("a directory", _path)
+COMMAND = ValueKind("a program", _command, Access.READS)

@@ -11,7 +11,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Act
+from pytest_ascendcache.reference.cache.fs import FileAct
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
@@ -30,7 +30,7 @@ def unnoted_use_is_a_miss(self, right, fs, entry, expected):
     data = right(fs, entry, expected)
     try:
         if data is not None:
-            fs.step("lookup.touch", Act.TOUCH, entry.metadata)
+            fs.step("lookup.touch", FileAct.TOUCH, entry.metadata)
             times = entry.metadata.stat()
             os.utime(entry.metadata, ns=(times.st_atime_ns, times.st_mtime_ns))
     except OSError:

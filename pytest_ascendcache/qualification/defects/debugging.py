@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_ascendcache.qualification.catalogue import Override, defect, override
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
-from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
+from pytest_ascendcache.reference.debug import DebugFile, DebugPolicy, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
 from pytest_ascendcache.reference.options import OptionPolicy
@@ -235,7 +235,7 @@ def _list_keeps(ending, is_kept):
         config = right(path)
         if config is None or config.listed is None or not is_kept(Path(path)):
             return config
-        return DebugConfig(config.switches, (*config.listed[:-1], f"{config.listed[-1]}{ending}"))
+        return DebugFile(config.switches, (*config.listed[:-1], f"{config.listed[-1]}{ending}"))
 
     return Override(DebugPolicy.read, read)
 
@@ -322,7 +322,7 @@ def empty_value_disables_cache(self, right, text, path):
     try:
         return right(text, path)
     except AtcError:
-        return DebugConfig(frozenset())
+        return DebugFile(frozenset())
 
 
 @defect("debug/list-bypasses-listed", overrides=DebugPolicy.parse, found_later=True)

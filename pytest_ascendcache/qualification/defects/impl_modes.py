@@ -9,7 +9,11 @@ from pytest_ascendcache.qualification.catalogue import Override, defect
 from pytest_ascendcache.qualification.defects.keys import any_metadata
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, ModeTable, SelectedModes
+from pytest_ascendcache.reference.impl_mode import (
+    ImplementationPolicy,
+    ImplModeTable,
+    SelectedModes,
+)
 from pytest_ascendcache.reference.options import OptionPolicy
 
 EFFECT = "impl-mode/has-effect"
@@ -62,7 +66,7 @@ def default_is_for_all():
 @defect(DEFAULT)
 def default_selects_nothing():
     """Without the option no mode is selected."""
-    return [_default(lambda *_: ModeTable({"none": PRECISE}))]
+    return [_default(lambda *_: ImplModeTable({"none": PRECISE}))]
 
 
 @defect(LIMITS)
@@ -98,7 +102,7 @@ def plain_modes_for_everything(self, right, mode, environ):
     """The plain modes apply to every operator."""
     if mode not in (PRECISE, FAST):
         return right(mode, environ)
-    return ModeTable(dict.fromkeys(self.offered(environ), mode))
+    return ImplModeTable(dict.fromkeys(self.offered(environ), mode))
 
 
 def _chosen(change):
@@ -157,7 +161,7 @@ def node_names_without_scope(self, right, operator, selected):
     """Of a node's name in a precision file only the last part counts."""
     table = selected.table
     names = {name.rpartition("/")[2]: mode for name, mode in table.by_name.items()}
-    return right(operator, SelectedModes(ModeTable(table.by_type, names), selected.offered))
+    return right(operator, SelectedModes(ImplModeTable(table.by_type, names), selected.offered))
 
 
 def _mode_in_key(concerns):
@@ -262,7 +266,9 @@ def type_list_for_everything(self, right, options, environ):
     selected = right(options, environ)
     if not options.impl_mode_types or options.precision_mode:
         return selected
-    return replace(selected, table=ModeTable(dict.fromkeys(selected.offered, options.impl_mode)))
+    return replace(
+        selected, table=ImplModeTable(dict.fromkeys(selected.offered, options.impl_mode))
+    )
 
 
 @defect(TYPES, overrides=ImplementationPolicy.listed)
@@ -293,7 +299,7 @@ def type_list_within_table(self, right, options, environ):
     if not options.impl_mode_types or options.precision_mode:
         return table
     own = self.built_in(options.impl_mode, environ).by_type
-    return ModeTable({each: own[each] for each in table.by_type if each in own})
+    return ImplModeTable({each: own[each] for each in table.by_type if each in own})
 
 
 @defect(FILE, COPY, overrides=ImplementationPolicy.table)
@@ -375,7 +381,7 @@ def precision_file_cut_short(self, right, text, path, parameter):
 def renamed_copy_ignored(self, right, path):
     """Only precision files that are named like a built-in table are read."""
     table = right(path)
-    return table if Path(path).stem.startswith("high_") else ModeTable()
+    return table if Path(path).stem.startswith("high_") else ImplModeTable()
 
 
 @defect(BAD, overrides=OptionPolicy.impl_mode)
@@ -390,7 +396,7 @@ def unknown_impl_mode_ignored(self, right, value, types):
 @defect(BAD, overrides=ImplementationPolicy.precision_file)
 def missing_precision_file_ignored(self, right, path):
     """A missing precision file is ignored."""
-    return right(path) if Path(path).exists() else ModeTable()
+    return right(path) if Path(path).exists() else ImplModeTable()
 
 
 @defect(BAD, overrides=ImplementationPolicy.select, memory={"missing": ""})

@@ -26,7 +26,7 @@ from pytest_ascendcache.reference.cache.entry import (
     LookupPolicy,
     StorePolicy,
 )
-from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -430,7 +430,7 @@ def damaged_entries_go_at_once(self, right, fs, entry, expected):
 @innocent(PARALLEL, twin="writers-append", company=NAMES, overrides=Fs.lock)
 def no_locks(self, right, *arguments):
     """Nothing is locked: whole files get their names by renames."""
-    self.step(arguments[0], Act.LOCK, arguments[1])
+    self.step(arguments[0], FileAct.LOCK, arguments[1])
     return contextlib.nullcontext()
 
 

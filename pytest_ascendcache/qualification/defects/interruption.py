@@ -11,7 +11,7 @@ from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import demanding
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.store import (
@@ -31,12 +31,12 @@ POWER_LOSS, ERROR = CrashKind.POWER_LOSS.value, CrashKind.INJECTED_ERROR.value
 
 def write(fs, point, path, data, mode="xb", synced=True):
     """Write a file in the steps of the reference, the last of which is to sync it."""
-    fs.step(f"{point}.create", Act.CREATE, path)
+    fs.step(f"{point}.create", FileAct.CREATE, path)
     with path.open(mode, buffering=0) as file:
-        fs.step(f"{point}.write", Act.WRITE, path, data)
+        fs.step(f"{point}.write", FileAct.WRITE, path, data)
         file.write(data)
         if synced:
-            fs.step(f"{point}.fsync", Act.SYNC, path)
+            fs.step(f"{point}.fsync", FileAct.SYNC, path)
             os.fsync(file.fileno())
     return path
 
@@ -163,7 +163,7 @@ def renames_taken_for_ordered():
 def lock_outlives_holder(self, right, point, path, patience=0.0):
     """The lock is a file that outlives its holder."""
     name = path.with_suffix(f".{point}.lock")
-    self.step(point, Act.LOCK, name)
+    self.step(point, FileAct.LOCK, name)
     try:
         name.touch(exist_ok=False)
     except FileExistsError:
@@ -179,16 +179,16 @@ class _OneWrite(Fs):
 
     def write_temporary(self, point, target, data):
         path = self.temporary_path(target)
-        self.step(f"{point}.create", Act.CREATE, path)
+        self.step(f"{point}.create", FileAct.CREATE, path)
         with path.open("xb", buffering=0) as file:
             self.put(file.fileno(), f"{point}.write", path, data)
-            self.step(f"{point}.fsync", Act.SYNC, path)
+            self.step(f"{point}.fsync", FileAct.SYNC, path)
             os.fsync(file.fileno())
         return path
 
     def put(self, descriptor, point, path, data):
         """The one call."""
-        self.step(point, Act.WRITE, path, data)
+        self.step(point, FileAct.WRITE, path, data)
         os.write(descriptor, data)
 
 

@@ -23,7 +23,6 @@ from pytest_ascendcache.reference.options import CACHE_MODES, OptionPolicy
 
 BAD_MODE = "cache-mode/rejects-unknown-mode"
 INERT = "cache-mode/disable-is-inert"
-REUSES = "cache-mode/enable-reuses"
 PURGES = "cache-mode/force-purges-soc"
 SPARES = "cache-mode/force-spares-other-soc"
 THEN_ENABLE = "cache-mode/force-then-enable"
@@ -152,21 +151,21 @@ def purge_stops_at_a_directory(self, right, fs, entry):
     return fs.remove_directory("purge.rmdir", Path(entry.path))
 
 
-@defect(REUSES, overrides=PurgePolicy.remove, found_later=True)
+@defect(PURGES, overrides=PurgePolicy.remove, found_later=True)
 def force_spares_the_future(self, right, fs, entry):
     """Force leaves files whose time lies in the future."""
     if entry.stat(follow_symlinks=False).st_mtime <= time.time():
         right(fs, entry)
 
 
-@defect(REUSES, overrides=PurgePolicy.remove, found_later=True)
+@defect(PURGES, overrides=PurgePolicy.remove, found_later=True)
 def force_spares_the_old(self, right, fs, entry):
     """Force leaves files that are older than a day."""
     if entry.stat(follow_symlinks=False).st_mtime >= time.time() - 86400:
         right(fs, entry)
 
 
-@defect(REUSES, overrides=PurgePolicy.force, found_later=True)
+@defect(PURGES, overrides=PurgePolicy.force, found_later=True)
 def second_force_purges_nothing(self, right, fs, soc_directory):
     """A second force within a second purges nothing."""
     mark = soc_directory.parent / f".{soc_directory.name}.purged"

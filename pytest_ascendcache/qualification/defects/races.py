@@ -17,7 +17,7 @@ from pytest_ascendcache.qualification.defects.interruption import (
     write,
 )
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 
@@ -35,7 +35,7 @@ def overwriting(*_):
 @contextmanager
 def unlocked(self, right, point, path, *_):
     """Writers do not wait for each other."""
-    self.step(point, Act.LOCK, path)
+    self.step(point, FileAct.LOCK, path)
     path.touch()
     yield
 
@@ -120,6 +120,6 @@ def _take(taken, fs, entry):
     if entry.stem in taken:
         return
     path = entry.directory / f"{entry.stem}.lock"
-    fs.step("entry.lock", Act.LOCK, path)
+    fs.step("entry.lock", FileAct.LOCK, path)
     taken[entry.stem] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(taken[entry.stem], fcntl.LOCK_EX)

@@ -14,9 +14,14 @@ from pathlib import Path
 from pytest_ascendcache.qualification.catalogue import Override, defect
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.info import InfoPolicy, Phase, Scenario
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, KernelScenario, NetworkPhase
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.rendezvous import Alone, Guest, Host, RendezvousPolicy
+from pytest_ascendcache.reference.incremental.rendezvous import (
+    Alone,
+    Guest,
+    Host,
+    RendezvousPolicy,
+)
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     DEFAULT_TIMEOUT,
@@ -137,7 +142,7 @@ def cards_are_not_told_apart():
 @defect(SCENARIOS)
 def phases_are_not_told_apart():
     """Training uses the kernels of inference, and inference those of training."""
-    return [_scenario(phase=Phase.TRAINING)]
+    return [_scenario(phase=NetworkPhase.TRAINING)]
 
 
 @defect(SCENARIOS, overrides=InfoPolicy.scenario)
@@ -169,16 +174,16 @@ def _(self, right, scenario):
 @defect(SCENARIOS, overrides=InfoPolicy.stem)
 def scenarios_overwrite_each_other(self, right, inputs):
     """Kernels of all scenarios have one name, although .info records the scenario."""
-    return right(replace(inputs, scenario=Scenario(False, Phase.TRAINING)))
+    return right(replace(inputs, scenario=KernelScenario(False, NetworkPhase.TRAINING)))
 
 
 @defect(SCENARIOS, overrides=ReusePolicy.find)
 def inference_falls_back_to_training(self, right, fs, entry, inputs, info):
     """Inference uses kernels of training if it has none of its own."""
     found = right(fs, entry, inputs, info)
-    if found is not None or inputs.scenario.phase is Phase.TRAINING:
+    if found is not None or inputs.scenario.phase is NetworkPhase.TRAINING:
         return found
-    training = replace(inputs, scenario=replace(inputs.scenario, phase=Phase.TRAINING))
+    training = replace(inputs, scenario=replace(inputs.scenario, phase=NetworkPhase.TRAINING))
     other = EntryFiles(entry.directory, info.stem(training))
     found = right(fs, other, training, info)
     # The same symbol, so that it can be called: names are as long as digits allow.

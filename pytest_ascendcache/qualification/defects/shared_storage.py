@@ -15,12 +15,12 @@ from pytest_ascendcache.qualification.defects.races import a_lost_file_fails, ov
 from pytest_ascendcache.qualification.defects.static_kernel_packages import listed_at_the_beginning
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
-from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
+from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, PackageManifest
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
-from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.programs import run
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME, RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -68,7 +68,7 @@ def a_directory_is_made_once(self, right, point, path):
     """A run fails if a missing directory exists by the time it creates it."""
     for each in (*reversed(path.parents), path):
         if not each.is_dir():
-            self.step(point, Act.MAKE_DIRECTORY, each)
+            self.step(point, FileAct.MAKE_DIRECTORY, each)
             each.mkdir(self.directory_mode)
 
 
@@ -246,7 +246,7 @@ def a_late_comer_holds_nothing(self, right, fs, ai_core, name, leaver=None, forc
     return right(fs, ai_core, name, leaver, True)
 
 
-@defect(LOCKS, overrides=PackagePolicy.claim)
+@defect(LOCKS, overrides=ClientPackagePolicy.claim)
 def known_by_locks(self, right, fs, opp, package):
     """A process counts as alive only if it holds a lock."""
     owned = right(fs, opp, package)
@@ -255,7 +255,7 @@ def known_by_locks(self, right, fs, opp, package):
     return owned
 
 
-@known_by_locks.also(PackagePolicy.clean)
+@known_by_locks.also(ClientPackagePolicy.clean)
 def _(self, right, opp, environ):
     for record in self.records(opp):
         descriptor = os.open(record, os.O_RDWR)
@@ -263,7 +263,11 @@ def _(self, right, opp, environ):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             script = opp / AI_CORE / record.parent.name / "uninstall.sh"
             if script.is_file():
-                run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Cards())
+                run(
+                    [str(script), "--force"],
+                    {**environ, "ASCEND_OPP_PATH": str(opp)},
+                    Cards(),
+                )
             self.forget(record)
         os.close(descriptor)
     return []
@@ -289,7 +293,7 @@ def _(self, right, fs, opp, entry):
 def _(self, right, fs, ai_core, staged, name):
     names = [*(each for each in self.names(fs, ai_core) if each != name), name]
     parts = {each: self.parts(fs, ai_core / each) for each in names}
-    new = Manifest.parse((staged / MANIFEST).read_bytes())
+    new = PackageManifest.parse((staged / MANIFEST).read_bytes())
     parts[name] = {new.directory: new.index}
     indexes = [each[new.directory] for each in parts.values() if new.directory in each]
     self.write_index(fs, ai_core / "config" / new.directory, indexes)

@@ -11,7 +11,7 @@ from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy,
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
-from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
@@ -244,7 +244,7 @@ def remembered_before_success(self, right, done, digests):
     done.update(digests)
 
 
-@defect(FAILED, overrides=PackagePolicy.made)
+@defect(FAILED, overrides=ClientPackagePolicy.made)
 def op_compiler_failure_ignored(self, right, directory, *_):
     """A failure of op_compiler is ignored."""
     return sorted(directory.glob("*.run"))
@@ -256,25 +256,25 @@ def cached_package_not_verified(*_):
     return True
 
 
-@defect(RESULT, overrides=PackagePolicy.install)
+@defect(RESULT, overrides=ClientPackagePolicy.install)
 def packages_not_installed(*_):
     """Packages are made but not installed."""
 
 
-@defect(EXIT, overrides=PackagePolicy.uninstall)
+@defect(EXIT, overrides=ClientPackagePolicy.uninstall)
 def never_uninstalled(*_):
     """Installed packages are never uninstalled."""
     return ""
 
 
-@defect(EXIT, overrides=PackagePolicy.opp)
+@defect(EXIT, overrides=ClientPackagePolicy.opp)
 def signals_leave_packages(self, right, environ):
     """A process that a signal ends leaves its packages."""
     _handle_signals(signal.SIG_DFL)
     return right(environ)
 
 
-@defect("static-kernel/ends-when-told", overrides=PackagePolicy.opp)
+@defect("static-kernel/ends-when-told", overrides=ClientPackagePolicy.opp)
 def signals_are_swallowed(self, right, environ):
     """A process ignores signals to end."""
     _handle_signals(signal.SIG_IGN)
@@ -286,13 +286,13 @@ def _handle_signals(handler):
         signal.signal(number, handler)
 
 
-@defect(EXIT, overrides=PackagePolicy.clean)
+@defect(EXIT, overrides=ClientPackagePolicy.clean)
 def dead_owners_not_cleaned(*_):
     """Packages of killed processes are never removed."""
     return []
 
 
-@defect(EXIT, overrides=PackagePolicy.install)
+@defect(EXIT, overrides=ClientPackagePolicy.install)
 def recorded_after_install(self, right, owned, environ, cards):
     """The owner of a package is recorded only after the install."""
     content = owned.record.read_bytes()
@@ -302,7 +302,7 @@ def recorded_after_install(self, right, owned, environ, cards):
     owned.record.write_bytes(content)
 
 
-@defect(EXIT, overrides=PackagePolicy.clean)
+@defect(EXIT, overrides=ClientPackagePolicy.clean)
 def living_owners_cleaned(self, right, opp, environ):
     """A starting process removes the packages of processes that still run."""
     for record in self.records(opp):
@@ -313,7 +313,7 @@ def living_owners_cleaned(self, right, opp, environ):
     return []
 
 
-@defect(EXIT, overrides=PackagePolicy.clean)
+@defect(EXIT, overrides=ClientPackagePolicy.clean)
 def everything_cleaned(self, right, opp, environ):
     """A starting process removes every installed package."""
     ai_core = opp / "static_kernel" / "ai_core"

@@ -15,9 +15,9 @@ from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.interruption import InPlace
-from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs
 from pytest_ascendcache.reference.static_kernel import index as indexing
-from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, Manifest
+from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PackageManifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
     Job,
@@ -239,7 +239,7 @@ def install_not_locked(self, right, fs, opp):
 @defect(HALF, overrides=RegistryPolicy.put_in_place)
 def index_before_files(self, right, fs, ai_core, staged, name):
     """The index names a package before its files are there."""
-    new = Manifest.parse((staged / MANIFEST).read_bytes())
+    new = PackageManifest.parse((staged / MANIFEST).read_bytes())
     found = [self.manifest(fs, ai_core / each) for each in self.names(fs, ai_core)]
     index = indexing.merged([*(each.index for each in found if each), new.index])
     directory = ai_core / "config" / new.directory
@@ -294,13 +294,13 @@ def same_name_is_installed(self, right, fs, ai_core, package, names):
 
 def _write(fs, point, path, data, mode, announced):
     """Write a new file and do not sync it; ``announced``: report a sync all the same."""
-    fs.step(f"{point}.create", Act.CREATE, path)
+    fs.step(f"{point}.create", FileAct.CREATE, path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, fs.file_mode if mode is None else mode), "wb") as file:
-        fs.step(f"{point}.write", Act.WRITE, path, data)
+        fs.step(f"{point}.write", FileAct.WRITE, path, data)
         file.write(data)
         if announced:
-            fs.step(f"{point}.fsync", Act.SYNC, path)
+            fs.step(f"{point}.fsync", FileAct.SYNC, path)
 
 
 @defect(POWER, overrides=Fs.write_new, crash=CrashKind.POWER_LOSS.value, found_later=True)

@@ -11,8 +11,8 @@ from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.qualification.catalogue import scene
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
-    Kernel,
     KernelCache,
+    SceneKernel,
     akg_kernel,
     cann_entry,
     edit,
@@ -35,7 +35,7 @@ AGREEMENT, EMPTY = "audit/agreement", "audit/not-empty"
 INI_OF_7 = INI + "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
 INI_OF_8 = INI_OF_7.replace("ascend_", "")
 
-Job = dict[int, list[Kernel]]
+Job = dict[int, list[SceneKernel]]
 """The kernels of each rank."""
 Made = TypeVar("Made")
 
@@ -132,7 +132,7 @@ def object_of_another(cache: KernelCache) -> None:
 
 
 @_wrong(akg_kernel, DIGESTS, what="an AKG library that was built again")
-def akg_library_changed(kernel: Kernel) -> None:
+def akg_library_changed(kernel: SceneKernel) -> None:
     kernel.object.write_bytes(elf_object(b"built again"))
 
 

@@ -61,7 +61,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class SceneKernel:
     """An entry's two main files."""
 
     metadata: Path
@@ -87,11 +87,13 @@ def _metadata(stem: str, data: bytes) -> dict[str, Any]:
     }
 
 
-def cann_entry(directory: Path, number: int, compiler: str = COMPILER, code: bytes = b"") -> Kernel:
+def cann_entry(
+    directory: Path, number: int, compiler: str = COMPILER, code: bytes = b""
+) -> SceneKernel:
     """One entry of CANN's cache; its object contains its name and ``code``."""
     stem = f"te_add_{digest(str(number).encode())}"
     data = elf_object(stem.encode() + code, compiler)
-    return Kernel(
+    return SceneKernel(
         put(directory / f"{stem}.json", _metadata(stem, data)), put(directory / f"{stem}.o", data)
     )
 
@@ -101,7 +103,7 @@ class KernelCache:
     """CANN's cache. ``root`` is the directory of ``--op_compiler_cache_dir``."""
 
     root: Path
-    entries: tuple[Kernel, ...]
+    entries: tuple[SceneKernel, ...]
 
     @property
     def soc(self) -> Path:
@@ -130,17 +132,17 @@ def kernel_cache(root: Path, entries: int = 4) -> KernelCache:
     return KernelCache(root, tuple(made))
 
 
-def rank_kernel(directory: Path, name: str, device: int) -> Kernel:
+def rank_kernel(directory: Path, name: str, device: int) -> SceneKernel:
     """One kernel of a rank: three files whose name contains the device."""
     stem = f"{name}_{int(digest(name.encode())[:12], 16)}_{device}"
     data = elf_object(f"{stem}__kernel0 code of {name}".encode())
     put(directory / f"{stem}.info", {"op_name": name, "device_id": device})
-    return Kernel(
+    return SceneKernel(
         put(directory / f"{stem}.json", _metadata(stem, data)), put(directory / f"{stem}.o", data)
     )
 
 
-def ranks(root: Path, size: int = 3) -> dict[int, list[Kernel]]:
+def ranks(root: Path, size: int = 3) -> dict[int, list[SceneKernel]]:
     """The caches of all ranks of a job after a run."""
     return {
         rank: [
@@ -151,7 +153,7 @@ def ranks(root: Path, size: int = 3) -> dict[int, list[Kernel]]:
     }
 
 
-def akg_kernel(root: Path, number: int = 1) -> Kernel:
+def akg_kernel(root: Path, number: int = 1) -> SceneKernel:
     """One fused kernel of AKG, and the file that a compile locks."""
     stem = f"Fused_Mul_Add_fusion_{number}879951421442370"
     directory = root / "akg_kernel_meta"
@@ -160,7 +162,9 @@ def akg_kernel(root: Path, number: int = 1) -> Kernel:
     put(directory / f"{stem}.o", code)
     put(root / "kernel_build_tmp.key", b"")
     fields = {"kernelName": stem, "objSha256": digest(code), "sha256": digest(library)}
-    return Kernel(put(directory / f"{stem}.json", fields), put(directory / f"{stem}.so", library))
+    return SceneKernel(
+        put(directory / f"{stem}.json", fields), put(directory / f"{stem}.so", library)
+    )
 
 
 def mindir(name: str) -> bytes:

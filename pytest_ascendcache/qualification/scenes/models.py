@@ -10,7 +10,7 @@ from typing import Any
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.observation.model_file import take_apart
 from pytest_ascendcache.qualification.catalogue import scene
-from pytest_ascendcache.qualification.scenes.caches import Kernel
+from pytest_ascendcache.qualification.scenes.caches import SceneKernel
 from pytest_ascendcache.qualification.scenes.release import (
     judge,
     run_atc,
@@ -127,7 +127,7 @@ def model_cache_with_a_swapped_fused_kernel(directory: Path) -> list[str]:
     data = other.with_suffix(".o").read_bytes().replace(other.stem.encode(), entry.stem.encode())
     (directory / "cache").rename(directory / "other")
     (directory / "own").rename(directory / "cache")
-    Kernel(entry, entry.with_suffix(".o")).replace_object(data)
+    SceneKernel(entry, entry.with_suffix(".o")).replace_object(data)
     _write_model(directory / "model.onnx")
     return judge(path)
 

@@ -28,7 +28,7 @@ _PARTS = (".json", ".o", ".h")
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenUnit:
     """The state of one file during the scan. A symbolic link is not followed and counts 0 bytes."""
 
     path: Path
@@ -44,7 +44,7 @@ class Unit:
     temporary file of a dead writer are units too, so they cannot keep the cache over its limit.
     """
 
-    files: tuple[Seen, ...]
+    files: tuple[SeenUnit, ...]
 
     @property
     def size(self) -> int:
@@ -132,7 +132,7 @@ class AgingPolicy:
 
     def scan(self, fs: Fs, directory: Path) -> list[Unit]:
         """The units below a SoC's directory. Lock files are empty and are never removed."""
-        parts: dict[Path, list[Seen]] = {}
+        parts: dict[Path, list[SeenUnit]] = {}
         for seen in self.walk(fs, directory):
             parts.setdefault(self.belongs_to(seen.path), []).append(seen)
         return [
@@ -144,7 +144,7 @@ class AgingPolicy:
         """The key that groups files into units: the entry's stem, or the path of a lone file."""
         return path.with_suffix("") if path.suffix in _PARTS else path
 
-    def walk(self, fs: Fs, directory: Path) -> Iterator[Seen]:
+    def walk(self, fs: Fs, directory: Path) -> Iterator[SeenUnit]:
         """The files below a directory except lock files. Symbolic links are not followed."""
         for entry in fs.entries("aging.list", directory):
             path = Path(entry.path)
@@ -180,9 +180,9 @@ class AgingPolicy:
             fs.remove("aging.remove", each.path)
 
 
-def _seen(path: Path, info: os.stat_result) -> Seen:
+def _seen(path: Path, info: os.stat_result) -> SeenUnit:
     size = info.st_size if stat.S_ISREG(info.st_mode) else 0
-    return Seen(path, size, info.st_atime_ns)
+    return SeenUnit(path, size, info.st_atime_ns)
 
 
 def _rank(path: Path) -> tuple[int, str]:

@@ -44,7 +44,7 @@ class LockUnavailable(OSError):
     """Another process held the lock for too long, or no lock can be taken in the directory."""
 
 
-class Act(str, Enum):
+class FileAct(str, Enum):
     """The kind of a file operation."""
 
     READ = "read"
@@ -63,7 +63,7 @@ class Act(str, Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class FileStep:
     """A file operation that is about to happen, at a named point.
 
     ``data`` is what a write writes from byte ``offset`` of the file on; ``target`` is the new
@@ -71,7 +71,7 @@ class Step:
     """
 
     point: str
-    act: Act
+    act: FileAct
     path: Path
     data: bytes = b""
     offset: int = 0
@@ -83,7 +83,7 @@ class Fs:
 
     file_mode = 0o640
     directory_mode = 0o750
-    watch: Callable[[Step], None] | None = None
+    watch: Callable[[FileStep], None] | None = None
     """Called right before each operation. If it raises, the operation raises the same exception."""
 
     def at(self, point: str) -> None:
@@ -92,7 +92,7 @@ class Fs:
     def step(
         self,
         point: str,
-        act: Act,
+        act: FileAct,
         path: Path,
         data: bytes = b"",
         offset: int = 0,
@@ -101,7 +101,7 @@ class Fs:
         """Announce an operation to :meth:`at` and :attr:`watch`. Every operation starts with it."""
         self.at(point)
         if self.watch is not None:
-            self.watch(Step(point, act, path, data, offset, target))
+            self.watch(FileStep(point, act, path, data, offset, target))
 
     def read(self, point: str, path: Path) -> bytes:
         """The content of a regular file.
@@ -110,7 +110,7 @@ class Fs:
         is left alone. Raises ``OSError`` if the path is missing, unreadable, a symbolic link, or
         not a regular file.
         """
-        self.step(point, Act.READ, path)
+        self.step(point, FileAct.READ, path)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags | os.O_NOATIME)
@@ -132,7 +132,7 @@ class Fs:
 
         Raises ``FileExistsError`` if the path exists.
         """
-        self.step(f"{point}.create", Act.CREATE, path)
+        self.step(f"{point}.create", FileAct.CREATE, path)
         descriptor = os.open(
             path,
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
@@ -143,9 +143,9 @@ class Fs:
                 written = 0
                 while written < len(data):
                     rest = data[written:]
-                    self.step(f"{point}.write", Act.WRITE, path, rest, written)
+                    self.step(f"{point}.write", FileAct.WRITE, path, rest, written)
                     written += file.write(rest) or 0
-                self.step(f"{point}.fsync", Act.SYNC, path)
+                self.step(f"{point}.fsync", FileAct.SYNC, path)
                 os.fsync(descriptor)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -175,22 +175,22 @@ class Fs:
 
     def replace(self, point: str, source: Path, target: Path) -> None:
         """Rename ``source`` to ``target`` atomically, replacing what has that name."""
-        self.step(point, Act.RENAME, source, target=target)
+        self.step(point, FileAct.RENAME, source, target=target)
         source.replace(target)
 
     def remove(self, point: str, path: Path) -> None:
         """Remove a file or a link, never the link's target. A missing path is not an error."""
-        self.step(point, Act.REMOVE, path)
+        self.step(point, FileAct.REMOVE, path)
         path.unlink(missing_ok=True)
 
     def remove_directory(self, point: str, path: Path) -> None:
         """Remove an empty directory."""
-        self.step(point, Act.REMOVE_DIRECTORY, path)
+        self.step(point, FileAct.REMOVE_DIRECTORY, path)
         path.rmdir()
 
     def sync_directory(self, point: str, path: Path) -> None:
         """Sync a directory, so that renames and removals in it survive a power loss."""
-        self.step(point, Act.SYNC_DIRECTORY, path)
+        self.step(point, FileAct.SYNC_DIRECTORY, path)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -201,12 +201,12 @@ class Fs:
         """Create a directory and its parents, with no access for other users."""
         for each in (*reversed(path.parents), path):
             if not each.is_dir():
-                self.step(point, Act.MAKE_DIRECTORY, each)
+                self.step(point, FileAct.MAKE_DIRECTORY, each)
                 each.mkdir(self.directory_mode, exist_ok=True)
 
     def entries(self, point: str, path: Path) -> list[os.DirEntry[str]]:
         """The entries of a directory, sorted by name. Empty if there is no such directory."""
-        self.step(point, Act.LIST, path)
+        self.step(point, FileAct.LIST, path)
         try:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
@@ -215,12 +215,12 @@ class Fs:
 
     def state(self, point: str, path: Path) -> os.stat_result:
         """The ``lstat`` of a file or link: size, times and kind, without reading the content."""
-        self.step(point, Act.STATE, path)
+        self.step(point, FileAct.STATE, path)
         return path.lstat()
 
     def renew_access_time(self, point: str, path: Path) -> None:
         """Set the access time to now and keep the modification time."""
-        self.step(point, Act.TOUCH, path)
+        self.step(point, FileAct.TOUCH, path)
         modified = path.stat(follow_symlinks=False).st_mtime_ns
         os.utime(path, ns=(time.time_ns(), modified), follow_symlinks=False)
 
@@ -230,7 +230,7 @@ class Fs:
         After a failed lookup, NFS and FUSE keep reporting the name as missing although the
         directory lists it. An attempt to create it, which they refuse, corrects that.
         """
-        self.step(point, Act.MAKE_DIRECTORY, path)
+        self.step(point, FileAct.MAKE_DIRECTORY, path)
         with suppress(FileExistsError):
             path.mkdir(self.directory_mode)
             path.rmdir()  # mkdir worked, so the name is really gone by now
@@ -241,7 +241,7 @@ class Fs:
 
         Raises ``LockUnavailable`` if the lock cannot be taken within ``patience`` seconds.
         """
-        self.step(point, Act.LOCK, path)
+        self.step(point, FileAct.LOCK, path)
         deadline = time.monotonic() + patience
         while True:
             descriptor = self._open_lock(path)

@@ -13,9 +13,9 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.info import InfoInputs, Phase, Scenario
+from pytest_ascendcache.reference.incremental.info import InfoInputs, KernelScenario, NetworkPhase
 from pytest_ascendcache.reference.incremental.store import kernel_name
-from pytest_ascendcache.reference.incremental.surroundings import Surroundings
+from pytest_ascendcache.reference.incremental.surroundings import RankSurroundings
 from pytest_ascendcache.reference.kernels import (
     KernelError,
     KernelOptions,
@@ -37,7 +37,7 @@ class RunRequest:
     network: Network
     origin: Path
     soc: str
-    phase: Phase
+    phase: NetworkPhase
 
 
 class IncrementalBuild:
@@ -48,7 +48,7 @@ class IncrementalBuild:
         policies: IncrementalPolicies,
         fs: Fs,
         request: RunRequest,
-        surroundings: Surroundings,
+        surroundings: RankSurroundings,
         log: Log,
     ) -> None:
         self._policies = policies
@@ -131,7 +131,7 @@ class IncrementalBuild:
         several = self._surroundings.gang.several
         return InfoInputs(
             operator=operator,
-            scenario=Scenario(several, self._request.phase),
+            scenario=KernelScenario(several, self._request.phase),
             device=self._surroundings.device,
             target={
                 "soc": self._request.soc,

@@ -19,7 +19,7 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 
 
-class Phase(str, Enum):
+class NetworkPhase(str, Enum):
     """Whether a network is run for training or for inference."""
 
     TRAINING = "training"
@@ -27,14 +27,14 @@ class Phase(str, Enum):
 
 
 @dataclass(frozen=True)
-class Scenario:
+class KernelScenario:
     """The scenario of a run: one card or several, training or inference.
 
     Kernels of different scenarios are not shared.
     """
 
     several_cards: bool
-    phase: Phase
+    phase: NetworkPhase
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class InfoInputs:
     """Everything that decides a kernel. ``target`` is the SoC, architecture and compiler."""
 
     operator: OperatorSpec
-    scenario: Scenario
+    scenario: KernelScenario
     device: int
     target: dict[str, str]
 
@@ -81,7 +81,7 @@ class InfoPolicy:
             "const_value": tensor.const_value if tensor.is_const else None,
         }
 
-    def scenario(self, scenario: Scenario) -> dict[str, str]:
+    def scenario(self, scenario: KernelScenario) -> dict[str, str]:
         """The scenario as it is recorded."""
         return {
             "cards": "several" if scenario.several_cards else "one",

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_variable
+from pytest_ascendcache.reference.incremental.surroundings import GangSettings, invalid_variable
 
 
 class RankDirectoryPolicy:
     """Finds, creates and claims the directory of one rank."""
 
-    def rank_directory(self, base: Path, gang: Gang) -> Path:
+    def rank_directory(self, base: Path, gang: GangSettings) -> Path:
         return base / f"rank_{gang.rank}"
 
-    def kernel_meta(self, base: Path, gang: Gang) -> Path:
+    def kernel_meta(self, base: Path, gang: GangSettings) -> Path:
         return self.rank_directory(base, gang) / "kernel_meta"
 
-    def prepare(self, fs: Fs, base: Path, gang: Gang) -> Path | None:
+    def prepare(self, fs: Fs, base: Path, gang: GangSettings) -> Path | None:
         """Create the rank's directories. Returns the one for kernels.
 
         Returns ``None`` if one of them is a symbolic link, which is not followed. A read-only
@@ -42,7 +42,7 @@ class RankDirectoryPolicy:
         return directory
 
     @contextmanager
-    def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
+    def claimed(self, fs: Fs, base: Path, gang: GangSettings) -> Iterator[None]:
         """Hold the rank's directory against other ranks of the gang for the duration of a run.
 
         Two ranks with the same ``RANK_ID`` would mix their kernels. A run on a single card takes no

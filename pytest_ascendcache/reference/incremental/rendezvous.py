@@ -18,8 +18,15 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_variable
-from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
+from pytest_ascendcache.reference.incremental.surroundings import GangSettings, invalid_variable
+from pytest_ascendcache.reference.meeting import (
+    MeetingHub,
+    MeetingLine,
+    Message,
+    connect,
+    listen,
+    poll,
+)
 
 
 def gang_failed(reason: str) -> AtcError:
@@ -48,7 +55,7 @@ class Meeting(Protocol):
 class RendezvousPolicy:
     """Decides how ranks meet, how long they wait, and which errors they report."""
 
-    def open(self, gang: Gang) -> Meeting:
+    def open(self, gang: GangSettings) -> Meeting:
         """Create this rank's part. Rank 0 of a gang starts to listen right away.
 
         Raises ``AtcError`` (EI0020) if the address cannot be used.
@@ -68,11 +75,11 @@ class RendezvousPolicy:
                 "free.",
             ) from None
 
-    def patience(self, gang: Gang) -> float:
+    def patience(self, gang: GangSettings) -> float:
         """Real seconds that a rank waits from its arrival."""
         return gang.timeout * gang.second
 
-    def too_late(self, gang: Gang, missing: Iterable[int]) -> AtcError:
+    def too_late(self, gang: GangSettings, missing: Iterable[int]) -> AtcError:
         """The error for ranks that did not arrive in time."""
         names = ", ".join(f"rank[{each}]" for each in sorted(missing))
         return AtcError(
@@ -96,10 +103,12 @@ class Alone:
 class Host:
     """Rank 0's part: it hears from all ranks, and sends ``go`` or the reason of the failure."""
 
-    def __init__(self, policy: RendezvousPolicy, gang: Gang, listening: socket.socket) -> None:
+    def __init__(
+        self, policy: RendezvousPolicy, gang: GangSettings, listening: socket.socket
+    ) -> None:
         self._policy = policy
         self._gang = gang
-        self._hub = Hub(listening)
+        self._hub = MeetingHub(listening)
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._failed: Message | None = None
@@ -122,7 +131,7 @@ class Host:
         answer = self._failed or failure_message(
             gang_failed(f"rank[{self._gang.rank}] failed: {reason}")
         )
-        told: set[Line] = set()
+        told: set[MeetingLine] = set()
         listening = True
         while self._missing and listening:
             with contextlib.suppress(AtcError):
@@ -187,7 +196,7 @@ class Host:
 class Guest:
     """Every other rank's part: it connects to rank 0 and waits for the answer."""
 
-    def __init__(self, policy: RendezvousPolicy, gang: Gang) -> None:
+    def __init__(self, policy: RendezvousPolicy, gang: GangSettings) -> None:
         self._policy = policy
         self._gang = gang
         self._missing: frozenset[int] = frozenset({0})
@@ -205,7 +214,7 @@ class Guest:
     def _come(self, news: Message) -> None:
         self._came = True
         deadline = time.monotonic() + self._policy.patience(self._gang)
-        line = Line(self._connect(deadline))
+        line = MeetingLine(self._connect(deadline))
         try:
             line.send({"rank": self._gang.rank, "size": self._gang.size, **news})
             while not self._heard(line, deadline):
@@ -223,7 +232,7 @@ class Guest:
             raise self._policy.too_late(self._gang, self._missing)
         return connection
 
-    def _heard(self, line: Line, deadline: float) -> bool:
+    def _heard(self, line: MeetingLine, deadline: float) -> bool:
         if not poll([line.connection.fileno()], deadline):
             line.send({"rank": self._gang.rank, "size": self._gang.size, "late": True})
             raise self._policy.too_late(self._gang, self._missing)

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Gang:
+class GangSettings:
     """This rank's gang: its size, and the address where its ranks meet.
 
     ``size`` is ``None`` if no variable sets it: a single card. ``timeout`` is in seconds, each of
@@ -55,10 +55,10 @@ class Gang:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RankSurroundings:
     """All settings of a run from its environment. ``device`` is the card's number."""
 
-    gang: Gang
+    gang: GangSettings
     base: Path
     device: int
 
@@ -66,7 +66,7 @@ class Surroundings:
 class SurroundingsPolicy:
     """Reads and checks the environment."""
 
-    def read(self, environ: Mapping[str, str]) -> Surroundings:
+    def read(self, environ: Mapping[str, str]) -> RankSurroundings:
         """Read all settings.
 
         Raises ``AtcError`` (EI0001) for an invalid value, naming the variable.
@@ -76,7 +76,7 @@ class SurroundingsPolicy:
             raise invalid_variable(
                 "RANK_ID", rank, f"there are {size} ranks; write a number from 0 to {size - 1}"
             )
-        gang = Gang(
+        gang = GangSettings(
             rank=rank,
             size=size,
             host=environ.get("MS_SCHED_HOST", "") or "127.0.0.1",
@@ -85,7 +85,7 @@ class SurroundingsPolicy:
             second=self.second(environ),
         )
         device = _number(environ, "DEVICE_ID", 0, 0, 65535)
-        return Surroundings(gang, self.base(environ), device)
+        return RankSurroundings(gang, self.base(environ), device)
 
     def rank(self, environ: Mapping[str, str]) -> int:
         """``RANK_ID``; 0 if it is unset or empty.

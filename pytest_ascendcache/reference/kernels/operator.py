@@ -118,115 +118,19 @@ class Tensor:
         self._trace.store(self.pointer, index, self.bits, word)
 
 
-class KernelContext:
-    """What an operator definition sees: tensors, attributes, and the trace it appends to.
+class Attributes:
+    """The attributes of an operator, each of the type that its definition asks for.
 
-    ``inputs`` has the operator's order, with ``None`` for an optional input that is not connected.
-    The kernel takes the pointers of the connected inputs, then those of the outputs.
+    Every method raises :class:`UnsupportedOperator` if the operator has another value, or none
+    where there is no default.
     """
 
-    def __init__(
-        self,
-        definition: OperatorDefinition,
-        spec: OperatorSpec,
-        trace: Trace,
-        precise: bool,
-        check_arguments: bool = False,
-    ) -> None:
+    def __init__(self, spec: OperatorSpec) -> None:
         self.spec = spec
-        self.trace = trace
-        self.precise = precise
-        """False while the high_performance implementation is traced."""
-        self._definition = definition
-        self._check()
-        tensors = [
-            *((each, f"input {position}") for position, each in enumerate(spec.inputs)),
-            *((each, f"output {position}") for position, each in enumerate(spec.outputs)),
-        ]
-        if check_arguments:
-            trace.reject_unusable(None, 8)
-        pointers: dict[str, Value] = {}
-        for desc, role in tensors:
-            if not desc.is_absent:
-                pointers[role] = trace.argument(len(pointers))
-        if check_arguments:
-            for desc, role in tensors:
-                if role in pointers:
-                    trace.reject_unusable(pointers[role], desc.dtype.bits // 8)
-        made = [
-            Tensor(trace, desc, role, pointers[role]) if role in pointers else None
-            for desc, role in tensors
-        ]
-        self.inputs = tuple(made[: len(spec.inputs)])
-        self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)
-        if definition.epilogue is not None:
-            for each in self.outputs:
-                each.epilogue = partial(definition.epilogue, self)
-
-    def input(self, position: int) -> Tensor:
-        """A required input. Fails if it is not connected."""
-        tensor = self.optional_input(position)
-        if tensor is None:
-            self.fail(f"lacks its input {position}; connect it")
-        return tensor
-
-    def optional_input(self, position: int) -> Tensor | None:
-        """An input, or ``None`` if it is not connected."""
-        return self.inputs[position] if position < len(self.inputs) else None
-
-    def output(self) -> Tensor:
-        """The first output."""
-        return self.outputs[0]
 
     def fail(self, why: str) -> NoReturn:
         """Raise :class:`UnsupportedOperator` with "operator <type> <why>."."""
         raise UnsupportedOperator(f"operator {self.spec.type} {why}.")
-
-    def elementwise(self, formula: Callable[..., Value]) -> None:
-        """Like :meth:`broadcast`, with one element type for all inputs and the output."""
-        for position in range(1, len(self.inputs)):
-            self.expect_dtype_of_first(self.input(position))
-        self.broadcast(formula, self.input(0).dtype)
-
-    def broadcast(self, formula: Callable[..., Value], dtype: str) -> None:
-        """Compute output 0, of type ``dtype``, as ``formula(*elements)``, one for each input.
-
-        Inputs broadcast as in numpy.
-        """
-        inputs = [self.input(position) for position in range(len(self.inputs))]
-        shape = self.common_shape(inputs)
-        self.expect_shape(self.output(), shape, dtype)
-        self.walk(shape, [broadcast_strides(each.shape, len(shape)) for each in inputs], formula)
-
-    def common_shape(self, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-        """The shape that tensors broadcast to. Fails if they are incompatible."""
-        shape = broadcast_shape([each.shape for each in tensors])
-        if shape is None:
-            shapes = " and ".join(str(list(each.shape)) for each in tensors)
-            self.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
-        return shape
-
-    def walk(
-        self, shape: Sequence[int], strides: Sequence[Strides], formula: Callable[..., Value]
-    ) -> None:
-        """Fill output 0, which has ``shape``, with ``formula(*elements)``.
-
-        Each input is read with its element of ``strides``.
-        """
-        extents, (to, *of) = merge(shape, row_major(shape), *strides)
-        with self.trace.nest(extents) as indices:
-            elements = [
-                self.input(position).load(self.offset(indices, steps))
-                for position, steps in enumerate(of)
-            ]
-            self.output().store(self.offset(indices, to), formula(*elements))
-
-    def offset(self, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
-        """``start`` plus the offset of the element that the loop counters ``indices`` select."""
-        total = self.trace.index(start)
-        for index, step in zip(indices, strides, strict=True):
-            total = total + index * step
-        return total
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""
@@ -288,6 +192,124 @@ class KernelContext:
             self._bad_attribute(name, value, "a list_float of finite numbers")
         return numbers
 
+    def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
+        value = self.spec.attribute(name)
+        if value is None:
+            value = default
+        if value is None:
+            self.fail(f"lacks the required attribute {name}; set it to {kind}")
+        return value
+
+    def _bad_attribute(self, name: str, value: AttributeValue, kind: str) -> NoReturn:
+        self.fail(f"has {value!r} for the attribute {name}; use {kind}")
+
+
+class KernelContext(Attributes):
+    """What an operator definition sees: tensors, attributes, and the trace it appends to.
+
+    ``inputs`` has the operator's order, with ``None`` for an optional input that is not connected.
+    The kernel takes the pointers of the connected inputs, then those of the outputs.
+    """
+
+    def __init__(
+        self,
+        definition: OperatorDefinition,
+        spec: OperatorSpec,
+        trace: Trace,
+        precise: bool,
+        check_arguments: bool = False,
+    ) -> None:
+        super().__init__(spec)
+        self.trace = trace
+        self.precise = precise
+        """False while the high_performance implementation is traced."""
+        self._definition = definition
+        self._check()
+        tensors = [
+            *((each, f"input {position}") for position, each in enumerate(spec.inputs)),
+            *((each, f"output {position}") for position, each in enumerate(spec.outputs)),
+        ]
+        if check_arguments:
+            trace.reject_unusable(None, 8)
+        pointers: dict[str, Value] = {}
+        for desc, role in tensors:
+            if not desc.is_absent:
+                pointers[role] = trace.argument(len(pointers))
+        if check_arguments:
+            for desc, role in tensors:
+                if role in pointers:
+                    trace.reject_unusable(pointers[role], desc.dtype.bits // 8)
+        made = [
+            Tensor(trace, desc, role, pointers[role]) if role in pointers else None
+            for desc, role in tensors
+        ]
+        self.inputs = tuple(made[: len(spec.inputs)])
+        self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)
+        if definition.epilogue is not None:
+            for each in self.outputs:
+                each.epilogue = partial(definition.epilogue, self)
+
+    def input(self, position: int) -> Tensor:
+        """A required input. Fails if it is not connected."""
+        tensor = self.optional_input(position)
+        if tensor is None:
+            self.fail(f"lacks its input {position}; connect it")
+        return tensor
+
+    def optional_input(self, position: int) -> Tensor | None:
+        """An input, or ``None`` if it is not connected."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def output(self) -> Tensor:
+        """The first output."""
+        return self.outputs[0]
+
+    def elementwise(self, formula: Callable[..., Value]) -> None:
+        """Like :meth:`broadcast`, with one element type for all inputs and the output."""
+        for position in range(1, len(self.inputs)):
+            self.expect_dtype_of_first(self.input(position))
+        self.broadcast(formula, self.input(0).dtype)
+
+    def broadcast(self, formula: Callable[..., Value], dtype: str) -> None:
+        """Compute output 0, of type ``dtype``, as ``formula(*elements)``, one for each input.
+
+        Inputs broadcast as in numpy.
+        """
+        inputs = [self.input(position) for position in range(len(self.inputs))]
+        shape = self.common_shape(inputs)
+        self.expect_shape(self.output(), shape, dtype)
+        self.walk(shape, [broadcast_strides(each.shape, len(shape)) for each in inputs], formula)
+
+    def common_shape(self, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+        """The shape that tensors broadcast to. Fails if they are incompatible."""
+        shape = broadcast_shape([each.shape for each in tensors])
+        if shape is None:
+            shapes = " and ".join(str(list(each.shape)) for each in tensors)
+            self.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
+        return shape
+
+    def walk(
+        self, shape: Sequence[int], strides: Sequence[Strides], formula: Callable[..., Value]
+    ) -> None:
+        """Fill output 0, which has ``shape``, with ``formula(*elements)``.
+
+        Each input is read with its element of ``strides``.
+        """
+        extents, (to, *of) = merge(shape, row_major(shape), *strides)
+        with self.trace.nest(extents) as indices:
+            elements = [
+                self.input(position).load(self.offset(indices, steps))
+                for position, steps in enumerate(of)
+            ]
+            self.output().store(self.offset(indices, to), formula(*elements))
+
+    def offset(self, indices: Sequence[Value], strides: Strides, start: int = 0) -> Value:
+        """``start`` plus the offset of the element that the loop counters ``indices`` select."""
+        total = self.trace.index(start)
+        for index, step in zip(indices, strides, strict=True):
+            total = total + index * step
+        return total
+
     def constant_integers(self, position: int, name: str) -> tuple[int, ...] | None:
         """The attribute ``name``, else the constant input ``position``, else ``None``.
 
@@ -339,17 +361,6 @@ class KernelContext:
                 f"has {self.input(0).dtype} for input 0 and {tensor.dtype} for {tensor.role}; "
                 "use one type for both"
             )
-
-    def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
-        value = self.spec.attribute(name)
-        if value is None:
-            value = default
-        if value is None:
-            self.fail(f"lacks the required attribute {name}; set it to {kind}")
-        return value
-
-    def _bad_attribute(self, name: str, value: AttributeValue, kind: str) -> NoReturn:
-        self.fail(f"has {value!r} for the attribute {name}; use {kind}")
 
     def _check(self) -> None:
         spec, definition = self.spec, self._definition

@@ -47,7 +47,7 @@ class Type(Enum):
         self.prefix = prefix
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A line of a Python file, which is relative to the package, or a bare name outside of it."""
 
     file: str
@@ -176,7 +176,7 @@ class Row(NamedTuple):
     result: Value | None
     operands: tuple[Value, ...]
     number: int
-    place: Place
+    place: RowPlace
 
 
 class Variable:
@@ -346,7 +346,7 @@ class Trace:
             return self.index(0)
         return right if first == neutral else left if second == neutral else None
 
-    def _place(self) -> Place:
+    def _place(self) -> RowPlace:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__") in _MACHINERY:
             frame = frame.f_back
@@ -356,14 +356,14 @@ class Trace:
         file = self._files.get(key)
         if file is None:
             file = self._files[key] = _file_name(*key)
-        return Place(file, frame.f_lineno)
+        return RowPlace(file, frame.f_lineno)
 
 
-def _first_line(function: Callable[..., object]) -> Place:
+def _first_line(function: Callable[..., object]) -> RowPlace:
     code = getattr(function, "__code__", None)
     if code is None:
-        return Place(_file_name(function.__module__, f"{function.__module__}.py"), 1)
-    return Place(_file_name(function.__module__, code.co_filename), code.co_firstlineno)
+        return RowPlace(_file_name(function.__module__, f"{function.__module__}.py"), 1)
+    return RowPlace(_file_name(function.__module__, code.co_filename), code.co_firstlineno)
 
 
 def _file_name(module: str, path: str) -> str:

@@ -42,7 +42,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledKernel:
     """A kernel of a model; ``stem`` is the name of its cache entry."""
 
     stem: str
@@ -57,7 +57,7 @@ class CompiledModel:
 
     graph: Graph
     soc: str
-    kernels: Mapping[str, Compiled]
+    kernels: Mapping[str, CompiledKernel]
     order: tuple[str, ...]
 
     def write(self, path: Path) -> None:
@@ -161,12 +161,14 @@ def read_container(path: Path) -> CompiledModel:
         return CompiledModel(graph, manifest["soc"], kernels, order)
 
 
-def _kernel(archive: zipfile.ZipFile, path: Path, stem: str, fields: Mapping[str, str]) -> Compiled:
+def _kernel(
+    archive: zipfile.ZipFile, path: Path, stem: str, fields: Mapping[str, str]
+) -> CompiledKernel:
     data = archive.read(f"{KERNELS}/{stem}.o")
     if hashlib.sha256(data).hexdigest() != fields["sha256"]:
         raise OmError(f"[{path}] carries the kernel {stem}, whose digest is wrong.")
     metadata = json.loads(archive.read(f"{KERNELS}/{stem}.json"))
-    return Compiled(stem, fields["symbol"], data, metadata)
+    return CompiledKernel(stem, fields["symbol"], data, metadata)
 
 
 def _weight(data: bytes, at: int, tensor: Any) -> Array:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.reference.compiler import Compiler
-from pytest_ascendcache.reference.debug import DebugConfig
+from pytest_ascendcache.reference.debug import DebugFile
 from pytest_ascendcache.reference.errors import as_invalid_path
 from pytest_ascendcache.reference.kernels import KernelError, implementations
 from pytest_ascendcache.reference.log import Log
-from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
+from pytest_ascendcache.reference.model.container import CompiledKernel, CompiledModel
 from pytest_ascendcache.reference.model.fusion import Allows, switched_off
 from pytest_ascendcache.reference.model.graph import Graph
 from pytest_ascendcache.reference.model.importing import Importer
@@ -43,7 +43,7 @@ def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str],
     return path
 
 
-def _allows(policies: Policies, compiler: Compiler, config: DebugConfig | None) -> Allows:
+def _allows(policies: Policies, compiler: Compiler, config: DebugFile | None) -> Allows:
     """Keeps apart what a debug list or a precision file names, and different implementations."""
 
     def is_named(operator: OperatorSpec) -> bool:
@@ -68,11 +68,11 @@ def _has_two(operator: OperatorSpec) -> bool:
 def _compiled(
     compiler: Compiler,
     graph: Graph,
-    config: DebugConfig | None,
+    config: DebugFile | None,
     cache: Path | None,
     options: AtcOptions,
 ) -> CompiledModel:
-    kernels: dict[str, Compiled] = {}
+    kernels: dict[str, CompiledKernel] = {}
     order: list[str] = []
     for node in graph.nodes:
         made = compiler.compiled(node.operator, config, cache)
@@ -80,6 +80,6 @@ def _compiled(
         if compiler.is_debugged(node.operator, config) and name in kernels:
             # It is compiled although an equal node was served.
             name += f"_{len(order)}" if kernels[name].object != made.object else ""
-        kernels.setdefault(name, Compiled(stem, made.symbol, made.object, made.metadata))
+        kernels.setdefault(name, CompiledKernel(stem, made.symbol, made.object, made.metadata))
         order.append(name)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))

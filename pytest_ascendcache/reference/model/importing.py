@@ -62,51 +62,19 @@ def optional_input(node: Any, place: int) -> str:
     return node.input[place] if len(node.input) > place else ""
 
 
-class Importer:
-    """Walks ONNX's graph.
+class Tensors:
+    """The tensors of a graph that is being converted, by their ONNX names: types, constants, other
+    names, and what becomes of them in ATC's graph."""
 
-    ``mapped`` has, for each supported ONNX type, a function that converts a node. It calls the
-    methods below "for mapping".
-    """
-
-    def __init__(
-        self, model: OnnxModel, name: str, mapped: Mapping[str, Callable[[Importer, Any], None]]
-    ) -> None:
-        self.opset = model.opset
-        self._mapped = mapped
-        self._model, self._graph = model, model.proto.graph
-        self._name = name
+    def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._arrays: dict[str, Array] = {}
         self._alias: dict[str, str] = {}
         self._tensors: dict[str, TensorDesc] = {}
         self._weights: dict[str, Array] = {}
-        self._nodes: list[Node] = []
         self._names: set[str] = set()
-        self._node_names: set[str] = set()
         self._current = ""
-        self._output_name = ""
-
-    def graph(self) -> Graph:
-        """The converted graph. Raises ``AtcError`` if a node cannot be converted."""
-        try:
-            inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
-            self._read_weights()
-        except (TypeError, ValueError, KeyError) as error:  # numpy and onnx about damaged tensors
-            reason = f"It has a tensor that no version of ONNX allows ({error!r})"[:300]
-            raise invalid_value(MODEL, self._name, reason) from None
-        self._check_types()
-        for number, node in enumerate(self._graph.node):
-            self._current = node.name or f"{node.op_type}_{number}"
-            self._node(node)
-        outputs = {each.name: self._output(each.name, inputs) for each in self._graph.output}
-        if not outputs:
-            raise invalid_value(MODEL, self._name, "The graph has no output.")
-        return Graph(
-            self._name, self._tensors, self._weights, tuple(self._nodes), inputs, outputs
-        ).live()
-
-    # --- for mapping ---------------------------------------------------------------------
+        """The node in whose name new tensors are made."""
 
     def array(self, name: str) -> Array | None:
         """The elements of a constant, or ``None`` if they are known only at run time."""
@@ -144,6 +112,70 @@ class Importer:
         self._tensors[name] = TensorDesc(shape, data_type(dtype or self.dtype(like)))
         return name
 
+    def _tensor(self, name: str) -> TensorDesc:
+        """The description of a tensor, which becomes a weight if it is constant."""
+        if name not in self._tensors:
+            self._tensors[name] = TensorDesc(self.shape(name), data_type(self.dtype(name)))
+            if name in self._arrays:
+                self._weights[name] = self._narrow(name, self._arrays[name])
+        return self._tensors[name]
+
+    def _narrow(self, name: str, value: Array) -> Array:
+        if value.dtype != np.int64:
+            return np.ascontiguousarray(value)
+        limits = np.iinfo(np.int32)
+        if value.size and (value.min() < limits.min or value.max() > limits.max):
+            raise NotMapped(f"has a constant beyond int32 in [{name}]; kernels only have int32")
+        return np.ascontiguousarray(value.astype(np.int32))
+
+    def _outer_dtype(self, name: str) -> str:
+        """The element type of an ONNX tensor, as numpy names it."""
+        import onnx
+
+        if name in self._arrays:
+            return str(self._arrays[name].dtype)
+        number = self._types[name].tensor_type.elem_type
+        return str(onnx.helper.tensor_dtype_to_np_dtype(number))
+
+
+class Importer(Tensors):
+    """Walks ONNX's graph.
+
+    ``mapped`` has, for each supported ONNX type, a function that converts a node. It calls the
+    public methods of this class and of :class:`Tensors`.
+    """
+
+    def __init__(
+        self, model: OnnxModel, name: str, mapped: Mapping[str, Callable[[Importer, Any], None]]
+    ) -> None:
+        super().__init__()
+        self.opset = model.opset
+        self._mapped = mapped
+        self._model, self._graph = model, model.proto.graph
+        self._name = name
+        self._nodes: list[Node] = []
+        self._node_names: set[str] = set()
+        self._output_name = ""
+
+    def graph(self) -> Graph:
+        """The converted graph. Raises ``AtcError`` if a node cannot be converted."""
+        try:
+            inputs = {name: self._input(name, shape) for name, shape in self._model.shapes.items()}
+            self._read_weights()
+        except (TypeError, ValueError, KeyError) as error:  # numpy and onnx about damaged tensors
+            reason = f"It has a tensor that no version of ONNX allows ({error!r})"[:300]
+            raise invalid_value(MODEL, self._name, reason) from None
+        self._check_types()
+        for number, node in enumerate(self._graph.node):
+            self._current = node.name or f"{node.op_type}_{number}"
+            self._node(node)
+        outputs = {each.name: self._output(each.name, inputs) for each in self._graph.output}
+        if not outputs:
+            raise invalid_value(MODEL, self._name, "The graph has no output.")
+        return Graph(
+            self._name, self._tensors, self._weights, tuple(self._nodes), inputs, outputs
+        ).live()
+
     def same(self, source: str) -> None:
         """Convert the node to no operator: its output is the tensor ``source``."""
         self._alias[self._output_name] = self._alias.get(source, source)
@@ -178,24 +210,6 @@ class Importer:
         )
         self._nodes.append(Node(operator, tuple(taken), tuple(made)))
 
-    # --- tensors -------------------------------------------------------------------------
-
-    def _tensor(self, name: str) -> TensorDesc:
-        """The description of a tensor, which becomes a weight if it is constant."""
-        if name not in self._tensors:
-            self._tensors[name] = TensorDesc(self.shape(name), data_type(self.dtype(name)))
-            if name in self._arrays:
-                self._weights[name] = self._narrow(name, self._arrays[name])
-        return self._tensors[name]
-
-    def _narrow(self, name: str, value: Array) -> Array:
-        if value.dtype != np.int64:
-            return np.ascontiguousarray(value)
-        limits = np.iinfo(np.int32)
-        if value.size and (value.min() < limits.min or value.max() > limits.max):
-            raise NotMapped(f"has a constant beyond int32 in [{name}]; kernels only have int32")
-        return np.ascontiguousarray(value.astype(np.int32))
-
     def _input(self, name: str, shape: tuple[int, ...]) -> Port:
         import onnx
 
@@ -228,17 +242,6 @@ class Importer:
         inner = self.temporary(source, self.shape(source))
         self.emit("Identity", [source], [inner])
         return Port(inner, dtype)
-
-    def _outer_dtype(self, name: str) -> str:
-        """The element type of an ONNX tensor, as numpy names it."""
-        import onnx
-
-        if name in self._arrays:
-            return str(self._arrays[name].dtype)
-        number = self._types[name].tensor_type.elem_type
-        return str(onnx.helper.tensor_dtype_to_np_dtype(number))
-
-    # --- nodes ---------------------------------------------------------------------------
 
     def _check_types(self) -> None:
         """Refuse all types that cannot be converted, before anything is computed: each is named

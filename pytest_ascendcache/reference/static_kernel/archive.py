@@ -32,7 +32,7 @@ class PackageError(ValueError):
 
 
 @dataclass(frozen=True)
-class Manifest:
+class PackageManifest:
     """The manifest of a package.
 
     ``directory`` is the SoC's short name, which names the directory of kernels and index;
@@ -47,7 +47,7 @@ class Manifest:
     files: Mapping[str, str]
 
     @classmethod
-    def parse(cls, data: bytes) -> Manifest:
+    def parse(cls, data: bytes) -> PackageManifest:
         """Parse ``package.json``.
 
         Raises ``PackageError`` if it is damaged, or names a path outside the package.
@@ -112,7 +112,7 @@ def checked_path(path: str) -> str:
 class Package:
     """A package whose files all have the digests in its manifest."""
 
-    manifest: Manifest
+    manifest: PackageManifest
     files: Mapping[str, bytes]
 
     @classmethod
@@ -124,7 +124,7 @@ class Package:
         """
         try:
             with zipfile.ZipFile(path) as archive:
-                manifest = Manifest.parse(archive.read(MANIFEST))
+                manifest = PackageManifest.parse(archive.read(MANIFEST))
                 _refuse_links(archive)
                 names = {each[len(PAYLOAD) :] for each in archive.namelist() if _is_payload(each)}
                 if names != set(manifest.files):

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest, PackageError
+from pytest_ascendcache.reference.static_kernel.archive import (
+    MANIFEST,
+    PackageError,
+    PackageManifest,
+)
 from pytest_ascendcache.reference.static_kernel.index import (
     INDEX_NAME,
     Index,
@@ -128,12 +132,12 @@ class IndexPolicy:
         """Whether a directory is a package of this installer, complete or not."""
         return not directory.is_symlink() and (directory / MANIFEST).is_file()
 
-    def manifest(self, fs: Fs, directory: Path) -> Manifest | None:
+    def manifest(self, fs: Fs, directory: Path) -> PackageManifest | None:
         """The manifest of an installed package of ours, or ``None`` if it cannot be read."""
         if not self.is_ours(directory):
             return None
         try:
-            manifest = Manifest.parse(fs.read("install.manifest", directory / MANIFEST))
+            manifest = PackageManifest.parse(fs.read("install.manifest", directory / MANIFEST))
         except (OSError, PackageError):
             return None
         return manifest if manifest.name == directory.name else None

@@ -18,9 +18,9 @@ from typing import NoReturn
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.archive import (
     CARRIED,
-    Manifest,
     Package,
     PackageError,
+    PackageManifest,
 )
 from pytest_ascendcache.reference.static_kernel.index_file import RegistryError
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, caller, holding
@@ -136,7 +136,7 @@ class _Run:
             print(text)
 
 
-def _kernels(manifest: Manifest) -> str:
+def _kernels(manifest: PackageManifest) -> str:
     number = sum(len(listed["staticList"]) for listed in manifest.index.values())
     return f"{number} kernels"
 

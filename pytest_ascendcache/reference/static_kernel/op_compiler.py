@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.archive import Manifest, PackageError
+from pytest_ascendcache.reference.static_kernel.archive import PackageError, PackageManifest
 from pytest_ascendcache.reference.static_kernel.index import merged
 from pytest_ascendcache.reference.static_kernel.options import (
     USAGE,
@@ -148,7 +148,7 @@ class _OpCompiler:
             for job, data in compiled
             for kernel in compilation.kernel_files(job, data, name, directory)
         ]
-        manifest = Manifest(name, soc, directory, _index(kernels), {})
+        manifest = PackageManifest(name, soc, directory, _index(kernels), {})
         content = packages.content(manifest, _contents(kernels), self._installer)
         path = self._options.directory / f"{name}.run"
         packages.publish(policies.fs, path, content)

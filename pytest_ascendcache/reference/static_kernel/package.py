@@ -27,7 +27,7 @@ from pytest_ascendcache.reference.static_kernel.archive import (
     EXECUTABLES,
     MANIFEST,
     PAYLOAD,
-    Manifest,
+    PackageManifest,
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, render
 from pytest_ascendcache.reference.static_kernel.installer import main as install
@@ -82,7 +82,7 @@ class PackagePolicy:
         return f"static_kernel_{now:%y%m%d%H%M%S%f}_{process}"
 
     def content(
-        self, manifest: Manifest, kernels: Mapping[str, bytes], installer: Sequence[str] = ()
+        self, manifest: PackageManifest, kernels: Mapping[str, bytes], installer: Sequence[str] = ()
     ) -> bytes:
         """The content of the ``.run`` file.
 
@@ -100,7 +100,7 @@ class PackagePolicy:
         }
         digests = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         whole = replace(manifest, files=digests).to_bytes()
-        Manifest.parse(whole)
+        PackageManifest.parse(whole)
         members = {**carried, MANIFEST: whole}
         members.update({PAYLOAD + path: data for path, data in files.items()})
         body = header(manifest.name, installer).encode() + _zip(members)

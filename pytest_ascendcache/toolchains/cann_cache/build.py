@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.compiler import Compiler, Notes, Unit
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, python_headers
+from pytest_ascendcache.toolchains.cann_cache.compiler import Notes, ObjectCompiler, SourceUnit
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan, SourceError, python_headers
 
 _TABLES = Path(__file__).parents[2] / "reference" / "opp" / IMPL_MODE
 _LIBRARY = "libop_compile_adapter.so"
@@ -71,10 +71,10 @@ class Builder:
         store: Path | None = None,
         jobs: int | None = None,
         say: Callable[[str], None] = lambda _: None,
-        plan: Plan | None = None,
+        plan: BuildPlan | None = None,
     ) -> None:
         self.store = (store or default_store()).absolute()
-        self.plan = plan or Plan.load()
+        self.plan = plan or BuildPlan.load()
         self._jobs = jobs or os.cpu_count() or 1
         self._say = say
 
@@ -82,7 +82,7 @@ class Builder:
         """The toolkit of a checkout. Builds it unless an equal one exists. Raises ``SourceError``
         if it cannot be built. Nothing half-built is left."""
         checkout = Checkout.open(source, self.plan)
-        compiler = Compiler.find(self.plan, self.store / "objects")
+        compiler = ObjectCompiler.find(self.plan, self.store / "objects")
         root = self.store / "toolkits" / self._key(checkout, compiler)
         if root.is_dir():
             return Toolkit(root, checkout.version, checkout.commit, checkout.release)
@@ -92,12 +92,12 @@ class Builder:
                 self._publish(checkout, compiler, objects, root)
             return Toolkit(root, checkout.version, checkout.commit, checkout.release)
 
-    def _key(self, checkout: Checkout, compiler: Compiler) -> str:
+    def _key(self, checkout: Checkout, compiler: ObjectCompiler) -> str:
         parts = [checkout.digest, checkout.version, self.plan.digest, compiler.identity]
         parts += [*self.plan.flags, *self.plan.link, sys.executable, installed_version("llvmlite")]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
-    def _units(self, checkout: Checkout) -> Iterator[tuple[str, Unit]]:
+    def _units(self, checkout: Checkout) -> Iterator[tuple[str, SourceUnit]]:
         native, root = self.plan.native, checkout.root
         for group in self.plan.groups:
             includes = [native / "command", *(native / each for each in group.standins)]
@@ -106,13 +106,13 @@ class Builder:
             if group.python:
                 includes.append(python_headers())
             for source in group.sources:
-                yield "library", Unit(root / source, tuple(includes), source)
+                yield "library", SourceUnit(root / source, tuple(includes), source)
             for own in group.own:
-                yield "library", Unit(native / own, tuple(includes), own)
+                yield "library", SourceUnit(native / own, tuple(includes), own)
         for own in self.plan.command:
-            yield "command", Unit(native / own, (native / "command",), own)
+            yield "command", SourceUnit(native / own, (native / "command",), own)
 
-    def _objects(self, checkout: Checkout, compiler: Compiler) -> dict[str, list[Path]]:
+    def _objects(self, checkout: Checkout, compiler: ObjectCompiler) -> dict[str, list[Path]]:
         units = list(self._units(checkout))
         objects: dict[str, list[Path]] = {"library": [], "command": []}
         notes = Notes(self.store / "objects", checkout.root, self.plan)
@@ -128,7 +128,11 @@ class Builder:
         return objects
 
     def _publish(
-        self, checkout: Checkout, compiler: Compiler, objects: dict[str, list[Path]], root: Path
+        self,
+        checkout: Checkout,
+        compiler: ObjectCompiler,
+        objects: dict[str, list[Path]],
+        root: Path,
     ) -> None:
         """Assemble the toolkit in a temporary directory, then rename it."""
         making = Path(tempfile.mkdtemp(prefix="making-", dir=self.store / "toolkits"))

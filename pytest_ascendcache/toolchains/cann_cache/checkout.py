@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract.editions import version_key
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, digest_of
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan, SourceError, digest_of
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
 """The directory by which a checkout of ``ge`` is recognised, in every public release."""
@@ -29,10 +29,10 @@ class Checkout:
     """The files of one release of ``ge``. Nothing is ever written below ``root``."""
 
     root: Path
-    plan: Plan
+    plan: BuildPlan
 
     @classmethod
-    def open(cls, root: Path, plan: Plan) -> Checkout:
+    def open(cls, root: Path, plan: BuildPlan) -> Checkout:
         """Check that all files to compile exist. Raises ``SourceError``, which names the first
         missing file."""
         if not root.is_dir():

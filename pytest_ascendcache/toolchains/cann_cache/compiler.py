@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, python_headers
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan, SourceError, python_headers
 
 _FILE_NAME = re.compile(r"(?:\\.|[^\s\\])+")
 
@@ -33,7 +33,7 @@ class Notes:
     once per build.
     """
 
-    def __init__(self, directory: Path, root: Path, plan: Plan) -> None:
+    def __init__(self, directory: Path, root: Path, plan: BuildPlan) -> None:
         self._directory, self._root = directory, root
         includes = {root / each for group in plan.groups for each in group.includes}
         names = {str(path) for include in includes for path in include.rglob("*")}
@@ -74,7 +74,7 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Unit:
+class SourceUnit:
     """One source to compile. ``shown`` is its name in messages."""
 
     path: Path
@@ -83,15 +83,15 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Compiler:
+class ObjectCompiler:
     """A C++ compiler, and the directory of its objects."""
 
     program: str
-    plan: Plan
+    plan: BuildPlan
     objects: Path
 
     @classmethod
-    def find(cls, plan: Plan, objects: Path) -> Compiler:
+    def find(cls, plan: BuildPlan, objects: Path) -> ObjectCompiler:
         """The compiler that ``CXX`` names, or else g++ or clang++. Raises ``SourceError``, which
         lists everything that is missing."""
         named = os.environ.get("CXX")
@@ -116,7 +116,7 @@ class Compiler:
         """The first line the compiler prints about its version."""
         return self._run(["--version"], Path("/")).stdout.splitlines()[0]
 
-    def object(self, unit: Unit, root: Path, notes: Notes) -> Path:
+    def object(self, unit: SourceUnit, root: Path, notes: Notes) -> Path:
         """The object of a source. It is compiled only if no object of the same text exists; if
         ``notes`` show that no file changed, it is not even preprocessed. Raises ``SourceError`` for
         a compile error, with file and line."""
@@ -149,7 +149,7 @@ class Compiler:
         what = f"the symbol {missing[1]} is defined nowhere" if missing else _last(ended.stderr)
         raise SourceError(f"the checkout does not fit: {what} (linking {output.name}).")
 
-    def _compile(self, unit: Unit, text: str, kept: Path, root: Path) -> None:
+    def _compile(self, unit: SourceUnit, text: str, kept: Path, root: Path) -> None:
         temporary = kept.with_name(f"{kept.stem}.{secrets.token_hex(4)}.tmp")
         flags = [each for each in self.plan.flags if each not in ("-include", "cstdint")]
         try:
@@ -159,7 +159,7 @@ class Compiler:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _check(self, unit: Unit, ended: subprocess.CompletedProcess[str]) -> None:
+    def _check(self, unit: SourceUnit, ended: subprocess.CompletedProcess[str]) -> None:
         if ended.returncode == 0:
             return
         errors = (line for line in ended.stderr.splitlines() if " error: " in line)

@@ -38,7 +38,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """Everything a build consists of. ``command`` are the sources of the program itself; ``needs``
     maps system headers to their Debian packages."""
 
@@ -51,7 +51,7 @@ class Plan:
     needs: Mapping[str, str]
 
     @classmethod
-    def load(cls, native: Path = NATIVE) -> Plan:
+    def load(cls, native: Path = NATIVE) -> BuildPlan:
         """Read ``plan.toml`` of a directory with the layout of ``native``. ``CXXFLAGS`` and
         ``LDFLAGS`` extend its flags."""
         content = tomllib.loads((native / "plan.toml").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ _SETTLED, _UNSETTLED = 1.0, 10.0
 
 
 @dataclass(frozen=True)
-class Gang:
+class MsrunGang:
     """Ranks that were started together. They must be waited for."""
 
     request: TrainRequest

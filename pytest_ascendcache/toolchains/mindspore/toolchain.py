@@ -22,7 +22,7 @@ from pytest_ascendcache.processes.launch import Command, Launcher, ToolchainErro
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.mindspore import forkserver
-from pytest_ascendcache.toolchains.mindspore.gang import Gang
+from pytest_ascendcache.toolchains.mindspore.gang import MsrunGang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
@@ -118,7 +118,7 @@ class MindSporeToolchain(BaseToolchain):
             _SLEEPS,
         )
 
-    def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
+    def start_gang(self, request: TrainRequest, size: int, port: int) -> MsrunGang:
         """Start ``size`` ranks of one network through ``msrun``. They add up their first outputs.
         Raises ``ToolchainError`` if it cannot be started."""
         settings = self.prepare(request, gang=True)
@@ -135,7 +135,7 @@ class MindSporeToolchain(BaseToolchain):
         ]
         command = Command("msrun", arguments, self.environment(request), request.work)
         argv = self.launcher.argv("msrun", arguments)
-        return Gang(request, size, argv, self.launcher.start(command), self.deadline)
+        return MsrunGang(request, size, argv, self.launcher.start(command), self.deadline)
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
         """Write the script of a request and the settings it reads. Returns the settings file."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.toolchains.mindspore_ascend.releases import (
-    Shelf,
+    ReleaseShelf,
     check_known,
     find_python,
 )
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     """Returns 2 if a release cannot be set up."""
     root, *releases = arguments
     say = partial(print, "ci/verify-mindspore-ascend:", file=sys.stderr, flush=True)
-    shelf = Shelf(Path(root).absolute(), say)
+    shelf = ReleaseShelf(Path(root).absolute(), say)
     try:
         check_known(releases)
         wanted = [each for each in releases if shelf.lacks(each)]

@@ -115,7 +115,7 @@ def check_known(releases: Iterable[str]) -> None:
             )
 
 
-class Shelf:
+class ReleaseShelf:
     """The directory below which releases are set up. ``say`` gets a line before each step."""
 
     def __init__(self, root: Path, say: Callable[[str], None]) -> None:

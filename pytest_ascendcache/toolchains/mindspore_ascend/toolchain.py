@@ -50,7 +50,7 @@ class Happened:
 
 
 @dataclass(frozen=True)
-class Setting:
+class KernelSetting:
     """Something that a kernel is compiled for or by besides its operator. With the variable
     ``name`` set to ``value``, the identity of a kernel has ``told`` as its ``field``."""
 
@@ -66,12 +66,12 @@ class Setting:
 
 
 SETTINGS = {
-    "chip": Setting("chip", "ASCENDCACHE_STANDIN_CHIP", "Ascend910B", "Ascend910B"),
-    "compiler": Setting("compiler", "ASCENDCACHE_STANDIN_COMPILER", "2", "2"),
-    "model-bank": Setting("banks", "MDL_BANK_PATH", "/usr", ["/usr", ""]),
-    "operator-bank": Setting("banks", "OP_BANK_PATH", "/usr", ["", "/usr"]),
-    "level-1": Setting("level", "MS_COMPILER_OP_LEVEL", "1", "1"),
-    "level-2": Setting("level", "MS_COMPILER_OP_LEVEL", "2", "2"),
+    "chip": KernelSetting("chip", "ASCENDCACHE_STANDIN_CHIP", "Ascend910B", "Ascend910B"),
+    "compiler": KernelSetting("compiler", "ASCENDCACHE_STANDIN_COMPILER", "2", "2"),
+    "model-bank": KernelSetting("banks", "MDL_BANK_PATH", "/usr", ["/usr", ""]),
+    "operator-bank": KernelSetting("banks", "OP_BANK_PATH", "/usr", ["", "/usr"]),
+    "level-1": KernelSetting("level", "MS_COMPILER_OP_LEVEL", "1", "1"),
+    "level-2": KernelSetting("level", "MS_COMPILER_OP_LEVEL", "2", "2"),
 }
 """Changes of what kernels depend on; the first two are told by stand-ins, the others by MindSpore's
 own variables."""
@@ -127,7 +127,7 @@ class MindSporeAscendToolchain(BaseToolchain):
         return self._others
 
     @property
-    def settings(self) -> Mapping[str, Setting]:
+    def settings(self) -> Mapping[str, KernelSetting]:
         """What kernels depend on besides their operator, each with a change of it."""
         return SETTINGS
 

@@ -27,7 +27,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Numbers
-from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import (
     SLOPES,
     NetworkUnderTest,
@@ -143,7 +143,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
     network.mark(0)
     script = Script(held=((1, network.sandbox / "gate"),))
     with (
-        Gate(network.sandbox / "gate") as gate,
+        FaultGate(network.sandbox / "gate") as gate,
         launched_gang(network, ONE, 2, {WAIT: str(seconds)}, script) as gang,
     ):
         if not gate.wait(time.monotonic() + GANG_HANGS):
@@ -171,7 +171,7 @@ def test_a_killed_rank_ends_the_others(network: NetworkUnderTest, late: bool) ->
     held = ((1, network.sandbox / "gate"),)
     script = Script(before=(first,), held=held, held_late=late)
     with (
-        Gate(network.sandbox / "gate") as gate,
+        FaultGate(network.sandbox / "gate") as gate,
         launched_gang(network, last, 2, {WAIT: "30"}, script) as gang,
     ):
         if not gate.wait(time.monotonic() + GANG_HANGS):

@@ -12,7 +12,7 @@ import pytest
 from pytest_ascendcache.caches import segments_of
 from pytest_ascendcache.conformance.kit.mindspore_stories import (
     ONE,
-    Held,
+    HeldLinker,
     held_linker,
     recovers,
     right,
@@ -23,7 +23,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable, Watch
 from pytest_ascendcache.toolchains import RankProcess
 
-Building = tuple[Held, Watch, RankProcess]
+Building = tuple[HeldLinker, Watch, RankProcess]
 
 _ATTEMPTS = 8
 

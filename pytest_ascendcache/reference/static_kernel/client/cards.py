@@ -11,9 +11,20 @@ import time
 from collections.abc import Iterable
 from typing import NoReturn
 
-from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
+from pytest_ascendcache.reference.meeting import (
+    MeetingHub,
+    MeetingLine,
+    Message,
+    connect,
+    listen,
+    poll,
+)
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
-from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, Node, World
+from pytest_ascendcache.reference.static_kernel.client.world import (
+    LOCAL_WORLD_SIZE,
+    Machine,
+    World,
+)
 
 MEETING = 180.0
 """Seconds that the cards wait for each other before they compile. Source: facts section 4.2."""
@@ -62,7 +73,9 @@ class CardsPolicy:
             return Cards()
         hello = {"rank": world.rank, "size": world.size, "local": local_size}
         try:
-            return Host(self, world, hello) if world.rank == 0 else Guest(self, world, hello)
+            return (
+                CardZero(self, world, hello) if world.rank == 0 else WaitingCard(self, world, hello)
+            )
         except OSError as error:
             raise CardsError(
                 f"the cards cannot meet at {world.host}:{world.port} (MASTER_ADDR, MASTER_PORT): "
@@ -79,7 +92,7 @@ class CardsPolicy:
         deadline = time.monotonic() + self.patience(world, MEETING)
         connection = connect(world.host, world.port, deadline)
         if connection is not None:
-            line = Line(connection)
+            line = MeetingLine(connection)
             line.send({"failed": reason})
             line.close()
 
@@ -97,14 +110,14 @@ class CardsPolicy:
         return CardsError(f"waited {seconds:g} s for {names}; check why they did not arrive.")
 
 
-class Host(Cards):
+class CardZero(Cards):
     """Rank 0, to which all other cards connect."""
 
     def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
         self._policy = policy
         self._world = world
         self._hello = hello
-        self._hub = Hub(listen(world.host, world.port, world.size))
+        self._hub = MeetingHub(listen(world.host, world.port, world.size))
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._news: dict[int, Message] = {}
@@ -138,7 +151,9 @@ class Host(Cards):
         self._reason = self._reason or reason
         if self._expected:
             print(f"[ERROR] {reason} Cards that connect later will be told.", flush=True)
-        informed: set[Line] = set()  # not descriptors, because a new connection may reuse one
+        informed: set[MeetingLine] = (
+            set()
+        )  # not descriptors, because a new connection may reuse one
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
         while listening:
@@ -229,13 +244,13 @@ class Host(Cards):
                 self._give_up(CardsError(f"{reason}; set it alike on every card."))
 
 
-class Guest(Cards):
+class WaitingCard(Cards):
     """Every other card, which has one connection to rank 0."""
 
     def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
         self._policy = policy
         self._world = world
-        self._line = Line(self._connect())
+        self._line = MeetingLine(self._connect())
         self._line.send(hello)
         self._answers: list[Message] = []
 
@@ -288,7 +303,7 @@ class TurnPolicy:
     Source: facts ``static-kernel`` sections 2.2 and 4.2.
     """
 
-    def compiles(self, world: World, node: Node) -> bool:
+    def compiles(self, world: World, node: Machine) -> bool:
         """Whether this card compiles and installs for its node."""
         return world.rank == node.first
 
@@ -296,7 +311,7 @@ class TurnPolicy:
         """Wait until every card has checked that it can go on. Nothing is created before."""
         cards.exchange({}, MEETING)
 
-    def folders(self, cards: Cards, node: Node, own: str) -> list[str]:
+    def folders(self, cards: Cards, node: Machine, own: str) -> list[str]:
         """Announce the folder of this card's operators. Returns the folders of its node's cards."""
         everybody = cards.exchange({"folder": own}, MEETING)
         return [str(everybody[rank]["folder"]) for rank in node.ranks]

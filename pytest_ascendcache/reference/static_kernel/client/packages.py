@@ -19,7 +19,7 @@ from pathlib import Path
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
-from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
+from pytest_ascendcache.reference.static_kernel.client.programs import EndedProgram, run
 from pytest_ascendcache.reference.static_kernel.installed import ATTEMPTS
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE, Holder
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME
@@ -35,7 +35,7 @@ class Owned:
     record: Path
 
 
-class PackagePolicy:
+class ClientPackagePolicy:
     """Installs packages for this process, and uninstalls them."""
 
     def opp(self, environ: Mapping[str, str]) -> Path:
@@ -65,7 +65,7 @@ class PackagePolicy:
             )
         return command
 
-    def made(self, directory: Path, ended: Ended) -> list[Path]:
+    def made(self, directory: Path, ended: EndedProgram) -> list[Path]:
         """The packages that op_compiler made in a directory.
 
         Raises ``StaticKernelError`` if it failed, or made none.
@@ -169,7 +169,7 @@ class PackagePolicy:
 class Packages:
     """The packages of this process."""
 
-    policy: PackagePolicy
+    policy: ClientPackagePolicy
     fs: Fs
     opp: Path
     environ: Mapping[str, str]

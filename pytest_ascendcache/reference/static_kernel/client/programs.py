@@ -26,7 +26,7 @@ _STOPPING = 10.0
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedProgram:
     """A program's exit status and output."""
 
     status: int
@@ -41,7 +41,7 @@ class Ended:
         return f"ended with {self.status}: {text or 'it printed nothing'}"
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
+def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> EndedProgram:
     """Run a command to its end. A warm process forks instead if it has loaded a package's code.
 
     Raises ``StaticKernelError`` if it cannot be started, and ``CardsError`` if the other cards
@@ -68,10 +68,10 @@ def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
         except OSError as error:
             raise StaticKernelError(f"{argv[0]} cannot be started: {error.strerror}.") from None
         _wait(process.pid, cards)
-        return Ended(process.wait(), _text(output))
+        return EndedProgram(process.wait(), _text(output))
 
 
-def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
+def run_embedded(program: Callable[[], int], cards: Cards) -> EndedProgram:
     """Like :func:`run`, but the program runs in a fork of this process, which has no threads."""
     with tempfile.TemporaryFile() as output:
         sys.stdout.flush()
@@ -81,7 +81,7 @@ def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
             exit_with(lambda: _embedded(program, output.fileno()))
         _wait(child, cards)
         _, status = os.waitpid(child, 0)
-        return Ended(os.waitstatus_to_exitcode(status), _text(output))
+        return EndedProgram(os.waitstatus_to_exitcode(status), _text(output))
 
 
 def _embedded(program: Callable[[], int], output: int) -> int:

@@ -23,9 +23,13 @@ from pytest_ascendcache.reference.static_kernel.client.config import (
 from pytest_ascendcache.reference.static_kernel.client.dump import Dump, digest, read_folder
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError, StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.packages import Packages
-from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run, run_embedded
+from pytest_ascendcache.reference.static_kernel.client.programs import (
+    EndedProgram,
+    run,
+    run_embedded,
+)
 from pytest_ascendcache.reference.static_kernel.client.tree import Outputs
-from pytest_ascendcache.reference.static_kernel.client.world import Node, World
+from pytest_ascendcache.reference.static_kernel.client.world import Machine, World
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
@@ -149,7 +153,7 @@ class Session:
             cards.close()
 
     def _static(
-        self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
+        self, network: Network, config: CompilerConfig, world: World, node: Machine, cards: Cards
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         options = config.experimental_config.aclgraph
         turns, client = self._client.turns, self._client
@@ -223,7 +227,7 @@ class Session:
         if outputs.later and len(made) == 1:
             cache.record(self._policies.fs, root, key, made[0])
 
-    def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
+    def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> EndedProgram:
         if command is not None:
             return run([command, *arguments], self._environ, cards)
         op_compiler = _op_compiler()

@@ -33,7 +33,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Node:
+class Machine:
     """The cards of one machine: consecutive ranks."""
 
     ranks: range
@@ -88,9 +88,9 @@ class WorldPolicy:
             f"the number of cards of one machine, which divides {world.size}."
         )
 
-    def node(self, world: World, local_size: int) -> Node:
+    def node(self, world: World, local_size: int) -> Machine:
         first = world.rank // local_size * local_size
-        return Node(range(first, first + local_size))
+        return Machine(range(first, first + local_size))
 
 
 def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:

@@ -1,0 +1,64 @@
+"""The nodes that the checks of one session share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_ascendcache.nodes import (
+    NodeProfile,
+    Nodes,
+    NotShown,
+    Unavailable,
+    enter,
+    given_nodes,
+    mounted_nodes,
+)
+from pytest_ascendcache.plugin.options.nodes import NodeSettings
+
+
+class SharedNodes:
+    """The nodes of each profile, mounted once in a directory that ``sandbox`` makes."""
+
+    def __init__(self, settings: NodeSettings, sandbox: Callable[[str], Path]) -> None:
+        self._settings = settings
+        self._sandbox = sandbox
+        self._made: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
+
+    def enter_namespace(self) -> None:
+        """Enter the namespace of the nodes' mounts before any process starts.
+
+        A fork server that was started earlier would not see the mounts.
+        """
+        if self._settings.number and not self._settings.directories:
+            with suppress(Unavailable):  # the checks that need nodes report it
+                enter()
+
+    def of(self, profile: NodeProfile) -> Nodes:
+        """The nodes of a profile, mounted once and checked by their control.
+
+        Raises ``Unavailable`` if this machine cannot provide them, and ``NotShown`` if the control
+        did not show that they behave as the profile says.
+        """
+        if profile not in self._made:
+            try:
+                self._made[profile] = self._mounted(profile)
+            except (Unavailable, NotShown) as reason:
+                self._made[profile] = reason
+        made = self._made[profile]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _mounted(self, profile: NodeProfile) -> Nodes:
+        if profile is NodeProfile.GIVEN:
+            return given_nodes(self._settings.directories)
+        directory = self._sandbox(f"nodes-{profile.value}")
+        return mounted_nodes(profile, self._settings.number, directory)
+
+    def close(self) -> None:
+        """Unmount the nodes."""
+        for nodes in self._made.values():
+            if isinstance(nodes, Nodes):
+                nodes.close()
