@@ -29,6 +29,7 @@ ORDER = (
     "stress",
     "audit",
     "release",
+    "why",
     "conformance",
     "reports",
     "reference",
