@@ -83,9 +83,7 @@ def _operator_change(
     before = next(each for each in operators if each.name == first)
 
     def apply(place: Place) -> Place:
-        given = json.loads(
-            place.files.get(atc.SINGLE_OP) or json.dumps(single_op_document([*operators]))
-        )
+        given = place.files.get(atc.SINGLE_OP) or json.dumps(single_op_document(operators))
         changed = dict(zip(become, single_op_document([*become.values()]), strict=True))
         document = [changed.get(str(each.get("name")), each) for each in json.loads(given)]
         return replace(place, files={**place.files, atc.SINGLE_OP: json.dumps(document)})
