@@ -32,7 +32,9 @@ def operator(
 ) -> dict[str, Any]:
     tensor = {"format": "ND", "shape": [*shape], "type": dtype}
     return {
-        **{"op": kind, "name": name, "input_desc": [dict(tensor) for _ in range(inputs)]},
+        "op": kind,
+        "name": name,
+        "input_desc": [dict(tensor) for _ in range(inputs)],
         "output_desc": [dict(tensor)],
     }
 
@@ -102,12 +104,16 @@ class Site:
 @dataclass(frozen=True)
 class Plant:
     """``kinds`` are the causes in any order, () if all is served; ``operators`` are those of the
-    first cause, None for all that are missed."""
+    first cause, or by kind where two come first alike; None for all that are compiled."""
 
     change: Callable[[Site], object]
     kinds: tuple[str, ...]
-    operators: tuple[str, ...] | None = None
-    before: Callable[[Site], object] = lambda site: None
+    operators: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = None
+    before: Callable[[Site], object] = lambda _: None
+
+
+def hits(_: Site) -> None:
+    """Nothing is planted."""
 
 
 def option(name: str, value: str | None) -> Callable[[Site], object]:
@@ -202,7 +208,7 @@ def ini(site: Site) -> None:
 
 
 def moved(site: Site) -> None:
-    os.rename(site.chip, site.at / "elsewhere")
+    site.chip.rename(site.at / "elsewhere")
     site.chip.symlink_to(site.at / "elsewhere")
 
 
@@ -223,20 +229,32 @@ def one_more(site: Site) -> None:
     site.operators(lambda made: made.append(operator("Tanh", "tanh", 3, 5)))
 
 
+def model(site: Site) -> None:
+    """The command converts a model instead, and its kernels alone are in the cache."""
+    path = site.at / "model.onnx"
+    script = ROOT / "fixtures/onnx_models.py"
+    subprocess.run([sys.executable, str(script), "resnet", str(path)], check=True)
+    del site.options["singleop"]
+    site.options.update(model=str(path), framework="5", output=str(site.at / "model"))
+    shutil.rmtree(site.chip)
+    site.run()
+
+
+def bank(site: Site) -> None:
+    """A knowledge base, which is no part of the key."""
+    named = Path(site.file("bank/none.json", "{}")).parent
+    site.environment["TUNE_BANK_PATH"] = str(named)
+
+
 ALL = tuple(sorted(each["name"] for each in OPERATORS))
 PRECISE = option("op_select_implmode", "high_precision")
 RECORD = Site.record
 PLANTS: Mapping[str, Plant] = {
-    "hits": Plant(lambda site: None, ()),
+    "hits": Plant(hits, ()),
     "hits-other-names": Plant(
         lambda site: site.operators(lambda made: made[0].update(name="sum")), ()
     ),
-    "hits-other-bank": Plant(
-        lambda site: variable(
-            "TUNE_BANK_PATH", str((site.at / "bank").mkdir() or site.at / "bank")
-        )(site),
-        (),
-    ),
+    "hits-other-bank": Plant(bank, ()),
     "hits-against-a-record": Plant(lambda site: variable("MY_OWN", "1")(site), (), before=RECORD),
     "new-operator": Plant(one_more, ("new",), ("tanh",)),
     "mode-missing": Plant(option("op_compiler_cache_mode", None), ("mode",)),
@@ -284,14 +302,14 @@ PLANTS: Mapping[str, Plant] = {
     "two-damaged": Plant(both(flipped("add"), truncated("exp")), ("damaged",), ("add", "exp")),
     "empty": Plant(lambda site: shutil.rmtree(site.chip), ("empty",)),
     "link": Plant(moved, ("link",)),
-    "implmode": Plant(PRECISE, ("option",), ("exp", "sigmoid")),
+    "implmode": Plant(PRECISE, ("option",), ("exp",)),
     "implmode-back": Plant(
         option("op_select_implmode", None),
         ("option",),
-        ("exp", "sigmoid"),
+        ("exp",),
         before=both(PRECISE, lambda site: shutil.rmtree(site.chip), Site.run),
     ),
-    "precision-file": Plant(precision("exp = high_precision\n"), ("option",), ("exp",)),
+    "precision-file": Plant(precision("Exp=high_precision\n"), ("option",), ("exp",)),
     "type-list": Plant(
         both(PRECISE, option("optypelist_for_implmode", "Exp")), ("option",), ("exp",)
     ),
@@ -299,15 +317,15 @@ PLANTS: Mapping[str, Plant] = {
     "batch": Plant(change("mul", shape=[9, 16]), ("operator",), ("mul",)),
     "extent": Plant(change("relu", shape=[4, 9]), ("operator",), ("relu",)),
     "format": Plant(change("relu", format="NCHW"), ("operator",), ("relu",)),
-    "record-implmode": Plant(PRECISE, ("option",), ("exp", "sigmoid"), before=RECORD),
+    "record-implmode": Plant(PRECISE, ("option",), ("exp",), before=RECORD),
     "record-operators": Plant(
         change("relu", shape=[7, 13, 3]), ("operator",), ("relu",), before=RECORD
     ),
     "record-precision-file": Plant(
-        precision("exp = high_precision\n"),
+        precision("Exp=high_precision\n"),
         ("file",),
         ("exp",),
-        before=both(precision("add = high_performance\n"), Site.run, RECORD),
+        before=both(precision("Exp=high_performance\n"), Site.run, RECORD),
     ),
     "record-package": Plant(
         package("8.0.1"), ("file",), before=both(package("8.0.0"), Site.run, RECORD)
@@ -329,7 +347,7 @@ PLANTS: Mapping[str, Plant] = {
             ),
         ),
         ("option",),
-        ("exp", "sigmoid"),
+        ("exp",),
         before=RECORD,
     ),
     "record-mode": Plant(option("op_compiler_cache_mode", "disable"), ("mode",), before=RECORD),
@@ -342,7 +360,62 @@ PLANTS: Mapping[str, Plant] = {
         ("debug_level", "chip"),
     ),
     "pair-damaged-implmode": Plant(
-        both(flipped("add"), PRECISE), ("option", "damaged"), ("exp", "sigmoid")
+        both(flipped("add"), PRECISE),
+        ("option", "damaged"),
+        {"option": ("exp",), "damaged": ("add",)},
+    ),
+    "pair-damaged-dtype": Plant(
+        both(flipped("mul"), change("add", type="float32")),
+        ("operator", "damaged"),
+        {"operator": ("add",), "damaged": ("mul",)},
+    ),
+    "pair-implmode-dtype": Plant(
+        both(PRECISE, change("add", type="float32")),
+        ("operator", "option"),
+        {"operator": ("add",), "option": ("exp",)},
+    ),
+    "pair-record-options": Plant(
+        both(PRECISE, debug("op_debug_config = oom\nop_debug_list = add\n")),
+        ("debug_config", "option"),
+        {"debug_config": ("add",), "option": ("exp",)},
+        before=RECORD,
+    ),
+    "pair-record-package-implmode": Plant(
+        both(package("8.0.1"), PRECISE),
+        ("file", "option"),
+        {"file": ALL, "option": ("exp",)},
+        before=both(package("8.0.0"), Site.run, RECORD),
+    ),
+    "pair-force-aged": Plant(
+        both(option("op_compiler_cache_mode", "force"), idle, ini), ("force", "aged")
+    ),
+    "pair-mode-link": Plant(both(option("op_compiler_cache_mode", None), moved), ("mode", "link")),
+    "model-hits": Plant(hits, (), before=model),
+    "model-mode": Plant(option("op_compiler_cache_mode", None), ("mode",), before=model),
+    "model-precision": Plant(
+        option("precision_mode", "must_keep_origin_dtype"), ("option",), before=model
+    ),
+    "model-precision-back": Plant(
+        option("precision_mode", None),
+        ("option",),
+        before=both(option("precision_mode", "must_keep_origin_dtype"), model),
+    ),
+    "model-implmode": Plant(PRECISE, ("option",), before=model),
+    "model-package": Plant(package("8.0.1"), ("stamp",), before=model),
+    "model-damaged": Plant(
+        lambda site: os.truncate(next(iter(sorted(site.chip.glob("*.o")))), 64),
+        ("damaged",),
+        before=model,
+    ),
+    "model-record-fusion": Plant(
+        lambda site: option(
+            "fusion_switch_file",
+            site.file(
+                "f.json", '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
+            ),
+        )(site),
+        ("option",),
+        before=both(model, RECORD),
     ),
     "pair-stamp-damaged": Plant(both(package("8.0.1"), flipped("add")), ("stamp", "damaged")),
     "pair-list-new": Plant(
@@ -379,7 +452,9 @@ def filled(at: Path) -> Path:
 
 def site_at(at: Path) -> Site:
     options = {
-        **{"singleop": str(at / "ops.json"), "output": str(at / "out"), "soc_version": SOC},
+        "singleop": str(at / "ops.json"),
+        "output": str(at / "out"),
+        "soc_version": SOC,
         "op_compiler_cache_mode": "enable",
         "op_compiler_cache_dir": str(at / "cache"),
     }
@@ -410,7 +485,10 @@ def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
         is_first = not kinds and found["answer"] == "served"
     else:
         first = found["causes"][0] if kinds else {"kind": "", "operators": []}
-        operators = tuple(plant.operators or ALL)
+        operators = plant.operators
+        if isinstance(operators, Mapping):
+            operators = operators.get(str(first["kind"]))
+        operators = tuple(operators or (first["operators"] if "model" in site.options else ALL))
         is_first = first["kind"] in plant.kinds and tuple(first["operators"]) == operators
     return Score(name, is_first, wrong, missing, found["runs"], shown)
 

@@ -18,12 +18,14 @@ from pytest_ascendcache.observation.model_file import take_apart
 from pytest_ascendcache.processes.ending import in_words
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher
 from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import CACHE_PATH
 from pytest_ascendcache.release.kernels import KERNEL_CACHE, copy_file
 from pytest_ascendcache.why.request import Fix, Place, Request
 
 STAMP = f"{KERNEL_CACHE}/version.info"
 _REDIRECTED = ("ASCEND_WORK_PATH", "ASCEND_PROCESS_LOG_PATH", "NPU_COLLECT_PATH", "PARA_DEBUG_PATH")
-"""Variables that name where a run leaves files beside its output."""
+_WRITTEN = frozenset(("debug_dir", "check_report", "json"))
+"""Variables and options that name where a run leaves files beside its output."""
 
 
 class OutOfBudgetError(Exception):
@@ -77,10 +79,10 @@ class Lab:
         self.whole: dict[tuple[str, str], Path] = {}
         self.unread: list[str] = []
 
-    def run(self, place: Place, again: bool = False) -> Outcome:
+    def run(self, place: Place) -> Outcome:
         """The outcome of a place; made now unless it is known. Raises ``OutOfBudgetError``, and
         ``ToolchainError`` if the program cannot be started."""
-        if place.key in self._known and not again:
+        if place.key in self._known:
             return self._known[place.key]
         if self.runs >= self.budget:
             raise OutOfBudgetError
@@ -177,9 +179,11 @@ class Lab:
         for name, text in place.files.items():
             options[name] = str(here / f"{name}{Path(options.get(name, '')).suffix}")
             Path(options[name]).write_text(text, encoding="utf-8")
-        if options.get("debug_dir"):
-            options["debug_dir"] = str(here / "work")
+        for name in _WRITTEN & options.keys():
+            options[name] = str(here / "work" / name)
+        (here / "work" / "debug_dir").mkdir()
         moved = {name: str(here / "work") for name in _REDIRECTED if name in place.environment}
+        moved[CACHE_PATH] = str(cache)  # whatever the program prefers
         environment = {**place.environment, **moved, "HOME": str(here / "home")}
         for (key, name), text in place.overlays.items():
             where = environment if key in environment else options

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.language import Language, text
-from pytest_ascendcache.why.request import Change
+from pytest_ascendcache.why.request import Change, Kind
 from pytest_ascendcache.why.study import Answer, Cause, Study
 from pytest_ascendcache.words.layout import wrapped
 
@@ -44,6 +44,8 @@ def _left(found: Study, language: Language) -> Iterator[str]:
         yield text(
             "why_untold", language, count=len(found.untold), names=_names(found.untold, language)
         )
+    if found.is_blind:
+        yield text("why_blind", language)
     if found.is_out_of_budget:
         yield text("why_budget", language)
     if found.unread:
@@ -56,13 +58,13 @@ def sentence(cause: Cause, language: Language) -> str:
     """The cause in one sentence."""
     change = cause.change
     key = f"why_{change.kind.value}"
-    if change.about and change.kind.value == "debug_config":
+    if change.about and change.kind is Kind.DEBUG_CONFIG:
         key += "_list"
     return text(key, language, **_values(change, language))
 
 
 def _values(change: Change, language: Language) -> dict[str, str]:
-    unset = text("why_unset", language)
+    unset = text("why_default" if change.kind is Kind.OPTION else "why_unset", language)
     return {
         "name": change.name,
         "here": change.here or unset,

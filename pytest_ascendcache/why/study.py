@@ -40,7 +40,8 @@ class Cause:
 
 @dataclass
 class Study:
-    """All that was found out. ``told_apart`` are operators without any cause."""
+    """All that was found out. ``untold`` are operators without any cause. It is
+    blind if nothing is served even from a cache that the same command has just filled."""
 
     request: Request
     operators: int = 0
@@ -51,6 +52,7 @@ class Study:
     runs: int = 0
     unread: int = 0
     is_out_of_budget: bool = False
+    is_blind: bool = False
     answer: Answer = Answer.UNDECIDED
 
 
@@ -94,7 +96,7 @@ class _Experiment:
             return
         found.untold = tuple(sorted(found_missed))
         self._pool = _united(suspects(self._request), recorded)
-        full = self._with_all(base)
+        full = self._with_all()
         if full.missed and unclaimed(self._place(self._pool), full):
             full = self._beyond(full)
         self._blame(base, full)
@@ -107,10 +109,9 @@ class _Experiment:
             place = each.applied(place) if each in chosen else place
         return place
 
-    def _with_all(self, outcome: Outcome) -> Outcome:
+    def _with_all(self) -> Outcome:
         """The outcome with all suspects changed, and those too that only this shows. A suspect that
         makes the command fail is left out."""
-        self._pool = _united(self._pool, seen(self._lab, self._place(()), outcome))
         while True:
             place = self._place(self._pool)
             outcome = self._lab.run(place)
@@ -136,7 +137,7 @@ class _Experiment:
             if outcome.failure or not self._fewer(outcome, full):
                 self._pool.pop()
             else:
-                full = self._with_all(outcome)
+                full = self._with_all()
         return full
 
     @staticmethod
@@ -188,7 +189,7 @@ class _Experiment:
             if hits and full.stored:
                 new = Change(Kind.NEW, place.soc, str(len(full.stored)), str(self._request.cache))
                 found.causes.append(Cause(new, hits, True, self._lab.runs))
-            rest = never
+            found.is_blind = not hits
             if never and hits:
                 change = Change(Kind.UNSTABLE, "", "", "")
                 found.causes.append(Cause(change, never, True, self._lab.runs))
