@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.files import check_output, write_output
@@ -105,7 +106,10 @@ def _check(options: argparse.Namespace) -> None:
 def _studied(request: Request, options: argparse.Namespace, language: Language) -> int:
     recorded = []
     if options.against is not None:
-        recorded = differences(request, read_record(options.against))
+        record = read_record(options.against)
+        if options.cache is None and Path(record["cache"]).is_dir():
+            request = replace(request, cache=Path(record["cache"]))
+        recorded = differences(request, record)
     with tempfile.TemporaryDirectory(prefix="ascendcache-why-") as name:
         lab = Lab(request, Path(name), options.budget, options.seconds, _announcer(language))
         found = study(request, lab, recorded)
@@ -119,10 +123,15 @@ def _studied(request: Request, options: argparse.Namespace, language: Language) 
     return int(found.answer not in (Answer.SERVED, Answer.EXPLAINED))
 
 
-def _announcer(language: Language) -> Callable[[int], None]:
-    def announce(run: int) -> None:
+def _announcer(language: Language) -> Callable[[int, int], None]:
+    def announce(run: int, most: int) -> None:
         if sys.stderr.isatty():
-            print(f"\r{text('why_run', language, run=run)}", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{text('why_run', language, run=run, most=most)}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     return announce
 

@@ -67,7 +67,7 @@ class Lab:
         directory: Path,
         budget: int,
         seconds: float,
-        announce: Callable[[int], None] = lambda _: None,
+        announce: Callable[[int, int], None] = lambda _run, _most: None,
     ) -> None:
         self.request, self.runs, self.budget = request, 0, budget
         self._directory, self._seconds, self._announce = directory, seconds, announce
@@ -76,7 +76,8 @@ class Lab:
         self._marks: dict[str, Canary] = {}
         self._masters: dict[tuple[Path, str], Path] = {}
         self.stamp = ""
-        self.whole: dict[tuple[str, str], Path] = {}
+        self.expected = 1
+        self._whole: dict[str, Path] = {}
         self.unread: list[str] = []
 
     def run(self, place: Place) -> Outcome:
@@ -87,7 +88,7 @@ class Lab:
         if self.runs >= self.budget:
             raise OutOfBudgetError
         self.runs += 1
-        self._announce(self.runs)
+        self._announce(self.runs, min(max(self.expected, self.runs), self.budget))
         here = self._directory / f"run{self.runs}"
         cache = here / "cache"
         self._prepare(place, cache)
@@ -101,18 +102,17 @@ class Lab:
         own = outcome.kept / KERNEL_CACHE / place.soc
         for entry in read_entries(own).values():
             self._mark(entry)
-        control = replace(place, cache=outcome.kept, fixes=frozenset())
+        control = replace(place, cache=outcome.kept, fixes=frozenset(), mended=frozenset())
         self._masters[(outcome.kept, place.soc)] = outcome.kept
         return self.run(control)
 
-    def mend(self, soc: str, outcome: Outcome) -> None:
-        """Keep entries that a run compiled again, marked, for ``Fix.ENTRIES``."""
-        entries = read_entries(outcome.kept / KERNEL_CACHE / soc)
-        for stem in outcome.rewritten:
-            if stem in entries and entries[stem].is_valid:
-                if (soc, stem) not in self.whole:
-                    self._mark(entries[stem])
-                self.whole[(soc, stem)] = entries[stem].directory
+    def mend(self, soc: str, outcome: Outcome) -> frozenset[str]:
+        """Mark entries that a run compiled again, so that ``Place.mended`` may name them."""
+        for stem, entry in read_entries(outcome.kept / KERNEL_CACHE / soc).items():
+            if stem in outcome.rewritten and entry.is_valid:
+                self._mark(entry)
+                self._whole[stem] = entry.directory
+        return frozenset(outcome.rewritten.keys() & self._whole.keys())
 
     def _mark(self, entry: Entry) -> None:
         if entry.is_valid and not any(
@@ -153,11 +153,10 @@ class Lab:
             for name in names:
                 copy_file(Path(path, name), target)
         own = cache / KERNEL_CACHE / place.soc
-        if Fix.ENTRIES in place.fixes:
-            for (soc, stem), directory in self.whole.items():
-                for suffix in Entry.suffixes if soc == place.soc else ():
-                    (own / f"{stem}{suffix}").unlink(missing_ok=True)
-                    copy_file(directory / f"{stem}{suffix}", own)
+        for stem in place.mended:
+            for suffix in Entry.suffixes:
+                (own / f"{stem}{suffix}").unlink(missing_ok=True)
+                copy_file(self._whole[stem] / f"{stem}{suffix}", own)
         if Fix.STAMP in place.fixes and self.stamp:
             (cache / STAMP).write_text(self.stamp, encoding="utf-8")
         if Fix.TIMES in place.fixes:

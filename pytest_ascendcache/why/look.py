@@ -100,22 +100,29 @@ def seen(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
         return found  # a purge hides the rest
     if outcome.gone and Fix.TIMES not in place.fixes:
         found.append(_fix(Kind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
-    fixed = {stem for soc, stem in lab.whole if soc == place.soc}
-    fixed = fixed if Fix.ENTRIES in place.fixes else set()
-    if again := {stem: why for stem, why in outcome.rewritten.items() if stem not in fixed}:
-        lab.mend(place.soc, outcome)
-        why = sorted({each for each in again.values() if each})
-        kind = Kind.DAMAGED if why else Kind.REFUSED
-        named = ", ".join([*sorted(again)[:2], *(["..."] if len(again) > 2 else [])])
-        found.append(_fix(kind, "; ".join(why[:3]), str(len(again)), Fix.ENTRIES, named))
+    again = sorted(lab.mend(place.soc, outcome) - place.mended)
+    damaged = [stem for stem in again if outcome.rewritten[stem]]
+    for stems in damaged, [stem for stem in again if stem not in damaged]:
+        if stems:
+            faults = dict.fromkeys(outcome.rewritten[stem] for stem in stems)
+            found.append(_mended([*faults], stems))
     return found
 
 
-def _fix(kind: Kind, here: str, there: str, fix: Fix, about: str = "") -> Change:
+def _mended(faults: list[str], stems: list[str]) -> Change:
+    named = stems[0] if len(stems) == 1 else f"{stems[0]}, ..."
+    return Change(
+        *(Kind.DAMAGED if faults[0] else Kind.REFUSED, stems[0], "; ".join(faults[:2])),
+        str(len(stems)),
+        lambda place: replace(place, mended=place.mended | {*stems}),
+        named,
+    )
+
+
+def _fix(kind: Kind, here: str, there: str, fix: Fix) -> Change:
     return Change(
         *(kind, fix.value, here, there),
         lambda place: replace(place, fixes=place.fixes | {fix}),
-        about,
     )
 
 

@@ -44,6 +44,8 @@ def _left(found: Study, language: Language) -> Iterator[str]:
         yield text(
             "why_untold", language, count=len(found.untold), names=_names(found.untold, language)
         )
+    if found.is_near and found.untold:
+        yield text("why_near", language)
     if found.is_blind:
         yield text("why_blind", language)
     if found.is_out_of_budget:
@@ -91,6 +93,8 @@ def _names(names: Sequence[str], language: Language) -> str:
 
 def _shown(cause: Cause, language: Language) -> str:
     key = "why_proven" if cause.is_proven else "why_inferred"
+    if cause.change.kind in (Kind.NEW, Kind.UNSTABLE):
+        key = "why_refilled"
     return text(key, language, count=len(cause.operators), runs=cause.runs)
 
 

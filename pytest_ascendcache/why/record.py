@@ -23,6 +23,7 @@ from pytest_ascendcache.release.environment import NAMES
 from pytest_ascendcache.release.inputs import file_sha256, files_of
 from pytest_ascendcache.why.neighbours import said
 from pytest_ascendcache.why.request import (
+    DIGEST,
     DIRECTORY_OPTIONS,
     FILE_OPTIONS,
     Change,
@@ -55,6 +56,7 @@ def _record(request: Request) -> dict[str, Any]:
     options, environment = request.options, request.environment
     return {
         "ascendcache-why": _SCHEMA,
+        "cache": str(request.cache),
         "program": file_sha256(request.program),
         "options": {key: value for key, value in options.items() if key not in _PLACES},
         "variables": {key: environment[key] for key in NAMES if key in environment},
@@ -115,7 +117,8 @@ def read_record(path: Path) -> Mapping[str, Any]:
             f"version reads schema {_SCHEMA}; record that place anew."
         )
     parts = ("options", "variables", "digests", "files", "trees")
-    if not all(isinstance(document.get(each), dict) for each in parts):
+    whole = all(isinstance(document.get(each), dict) for each in parts)
+    if not whole or not isinstance(document.get("cache"), str):
         raise RequestError(f"--against={path} is no record; make one with --record.")
     return document
 
@@ -162,7 +165,7 @@ def _variables(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Ch
 
 def _digests(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
     for name, mine, theirs in _union(here, there, "digests"):
-        one, other = (f"sha256 {each[:12]}" if each else "" for each in (mine, theirs))
+        one, other = (f"{DIGEST}{each[:12]}" if each else "" for each in (mine, theirs))
         apply = None if theirs else variable_set(name, None)
         yield Change(Kind.VARIABLE, name, one, other, apply)
 
@@ -187,7 +190,7 @@ def _first_lines(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[st
         for one, other in pairs:
             if one != other:
                 return one.strip()[:80], other.strip()[:80]
-    one, other = (f"sha256 {each['sha256'][:12]}" if each else "" for each in (mine, theirs))
+    one, other = (f"{DIGEST}{each['sha256'][:12]}" if each else "" for each in (mine, theirs))
     return one, other
 
 

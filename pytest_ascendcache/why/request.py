@@ -17,6 +17,8 @@ from pytest_ascendcache.toolchains.atc import find_program
 FILE_OPTIONS = frozenset((*atc.INPUT_FILES, atc.SINGLE_OP, atc.DEBUG_CONFIG, atc.PRECISION_FILE))
 DIRECTORY_OPTIONS = frozenset((atc.OP_BANK, atc.MODEL_BANK, "debug_dir"))
 HOME_CACHE = "HOME"
+DIGEST = "sha256 "
+"""The beginning of a value that is known by its digest only."""
 
 
 class RequestError(ValueError):
@@ -28,7 +30,6 @@ class Fix(str, Enum):
 
     STAMP = "the version file of this toolchain"
     TIMES = "entries that were used just now"
-    ENTRIES = "whole entries in place of refused ones"
     LINK = "a directory in place of a link"
 
 
@@ -58,7 +59,8 @@ class Kind(str, Enum):
 @dataclass(frozen=True)
 class Place:
     """One way to run the command: options and variables, the cache that is copied for the run,
-    and what is mended in the copy. ``files`` are contents of files that options name, by option;
+    and what is mended in the copy: ``mended`` are entries in place of which a run of the
+    same command put whole ones. ``files`` are contents of files that options name, by option;
     ``overlays`` are those of files in directories, by the option or variable and the path in it.
     """
 
@@ -66,6 +68,7 @@ class Place:
     environment: Mapping[str, str]
     cache: Path
     fixes: frozenset[Fix] = frozenset()
+    mended: frozenset[str] = frozenset()
     files: Mapping[str, str] = field(default_factory=dict)
     overlays: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
@@ -78,7 +81,12 @@ class Place:
         """Places of one key give one outcome."""
         parts: tuple[Mapping[Any, str], ...]
         parts = (self.options, self.environment, self.files, self.overlays)
-        return (*(tuple(sorted(each.items())) for each in parts), self.cache, self.fixes)
+        return (
+            *(tuple(sorted(each.items())) for each in parts),
+            self.cache,
+            self.fixes,
+            self.mended,
+        )
 
 
 Apply = Callable[[Place], Place]

@@ -14,8 +14,8 @@ from enum import Enum
 from pytest_ascendcache.why.lab import Lab, Outcome, OutOfBudgetError
 from pytest_ascendcache.why.look import ENABLE, entries_of, seen, suspects
 from pytest_ascendcache.why.neighbours import other_requests, single_changes, unclaimed
-from pytest_ascendcache.why.request import Change, Kind, Place, Request, RequestError
-from pytest_ascendcache.why.search import smallest
+from pytest_ascendcache.why.request import DIGEST, Change, Kind, Place, Request, RequestError
+from pytest_ascendcache.why.search import bound, smallest
 
 
 class Answer(str, Enum):
@@ -41,6 +41,7 @@ class Cause:
 @dataclass
 class Study:
     """All that was found out. ``untold`` are operators without any cause. It is
+    near if the cache has other kernels of their types, and
     blind if nothing is served even from a cache that the same command has just filled."""
 
     request: Request
@@ -53,6 +54,7 @@ class Study:
     unread: int = 0
     is_out_of_budget: bool = False
     is_blind: bool = False
+    is_near: bool = False
     answer: Answer = Answer.UNDECIDED
 
 
@@ -80,7 +82,6 @@ class _Experiment:
     def __init__(self, request: Request, lab: Lab, found: Study) -> None:
         self._request, self._lab, self._found = request, lab, found
         self._pool: list[Change] = []
-        self._missed: frozenset[str] = frozenset()
 
     def run(self, recorded: Sequence[Change]) -> None:
         lab, found = self._lab, self._found
@@ -91,11 +92,11 @@ class _Experiment:
             raise RequestError("the command delivers no kernel, so nothing can be told of it.")
         found.operators = len(base.served)
         found.served = found.operators - len(base.missed)
-        self._missed = found_missed = base.missed
-        if not found_missed:
+        if not base.missed:
             return
-        found.untold = tuple(sorted(found_missed))
+        found.untold = tuple(sorted(base.missed))
         self._pool = _united(suspects(self._request), recorded)
+        lab.expected = lab.runs + bound(len(self._pool), 1)
         full = self._with_all()
         if full.missed and unclaimed(self._place(self._pool), full):
             full = self._beyond(full)
@@ -117,7 +118,10 @@ class _Experiment:
             outcome = self._lab.run(place)
             more = _united(self._pool, seen(self._lab, place, outcome))
             if outcome.failure and self._pool:
-                self._pool = self._pool[:-1]
+                unsets = {each for each in self._pool if each.here.startswith(DIGEST)}
+                self._pool = [
+                    each for each in self._pool[: None if unsets else -1] if each not in unsets
+                ]
             elif len(more) == len(self._pool):
                 return outcome
             else:
@@ -155,38 +159,34 @@ class _Experiment:
             return bool(outcome.served) and outcome.missed <= goal
 
         needed = smallest(self._pool, reaches)
-        explained: set[str] = set()
         for change in needed:
             others = [each for each in needed if each is not change]
             outcome = self._lab.run(self._place(others))
             back = outcome.missed - goal if outcome.served else base.missed - goal
             if back:
-                explained |= back
                 cause = Cause(change, tuple(sorted(back)), True, self._lab.runs)
                 self._found.causes.append(cause)
         self._found.causes.sort(key=lambda each: -len(each.operators))
-        self._found.untold = tuple(sorted(self._missed - explained))
 
     def _rest(self, base: Outcome, full: Outcome) -> None:
         """Tell of operators that no change makes hits why that may be right."""
-        rest = tuple(sorted((full.missed or frozenset()) & base.missed))
+        rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
-        if not rest:
-            return
         is_cold = not entries_of(self._request.cache, place.soc)
         switches = (Kind.MODE, Kind.FORCE, Kind.DEBUG_LEVEL, Kind.DEBUG_CONFIG, Kind.DIRECTORY)
         proven = {each.change for each in found.causes}
         for each in self._pool:
-            if each.kind in switches and each not in proven and not each.about and is_cold:
+            if each.kind in switches and each not in proven and rest and is_cold:
                 found.causes.append(Cause(each, rest, False))
-        if is_cold:
+        if is_cold and rest:
             empty = Change(Kind.EMPTY, place.soc, str(self._request.cache), "")
             found.causes.append(Cause(empty, rest, False))
-        elif place.options.get("op_compiler_cache_mode") == ENABLE:
+        elif rest and place.options.get("op_compiler_cache_mode") == ENABLE:
             again = self._lab.refilled(place, full)
             hits = tuple(name for name in rest if again.served.get(name))
             never = tuple(name for name in rest if name not in hits)
-            if hits and full.stored:
+            found.is_near = bool(unclaimed(place, full))
+            if hits and not found.is_near:
                 new = Change(Kind.NEW, place.soc, str(len(full.stored)), str(self._request.cache))
                 found.causes.append(Cause(new, hits, True, self._lab.runs))
             found.is_blind = not hits
@@ -194,7 +194,7 @@ class _Experiment:
                 change = Change(Kind.UNSTABLE, "", "", "")
                 found.causes.append(Cause(change, never, True, self._lab.runs))
         explained = {name for cause in found.causes for name in cause.operators}
-        found.untold = tuple(sorted(self._missed - explained))
+        found.untold = tuple(sorted(base.missed - explained))
 
 
 def _united(changes: Sequence[Change], others: Iterable[Change]) -> list[Change]:
