@@ -49,7 +49,7 @@ def _switches(request: Request) -> Iterator[Change]:
     enabled = option_set(atc.CACHE_MODE, ENABLE)
 
     if mode in ("", CacheMode.DISABLE.value):
-        yield Change(Kind.MODE, atc.CACHE_MODE, mode or "not given", ENABLE, enabled)
+        yield Change(Kind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
     if mode == CacheMode.FORCE.value:
         yield Change(Kind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
     if options.get(atc.DEBUG_LEVEL, "0") not in ("0", ""):
