@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from pytest_ascendcache.caches import Entry
@@ -22,6 +23,7 @@ from pytest_ascendcache.operators import (
 )
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.kernels import KERNEL_CACHE
 from pytest_ascendcache.why.lab import Lab, Outcome
 from pytest_ascendcache.why.look import entries_of
 from pytest_ascendcache.why.request import Change, Kind, Place, option_set, variable_set
@@ -34,7 +36,9 @@ _PRECISION = ("force_fp16", "must_keep_origin_dtype", "allow_fp32_to_fp16")
 _MOST = 480
 """Variants in one run."""
 _TRIES = 4
-"""Runs for variants: each ends at the first variant that cannot be compiled."""
+"""Runs for variants."""
+_Variant = tuple[OperatorSpec, str, OperatorSpec]
+"""An operator, how it is changed, and what it becomes."""
 
 
 def unclaimed(place: Place, outcome: Outcome) -> dict[str, Entry]:
@@ -59,14 +63,12 @@ def other_requests(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
         return []
     if any(each.fuzzy for each in operators):
         return []
-    tried: dict[str, tuple[OperatorSpec, str, OperatorSpec]] = {}
-    for each in operators:
-        for label, variant in _variants(each) if each.name in outcome.missed else ():
-            if len(tried) < _MOST:
-                name = f"variant{len(tried)}"
-                tried[name] = (each, label, variant.named(name))
-    variants = {name: variant for name, (_, _, variant) in tried.items()}
-    served = _served(lab, place, variants, {*outcome.keys.values()})
+    missed = [each for each in operators if each.name in outcome.missed]
+    # The likely variants of all operators come first: a run ends at one that cannot be compiled.
+    turns = zip_longest(*([(each, *made) for made in _variants(each)] for each in missed))
+    chosen = [each for turn in turns for each in turn if each is not None][:_MOST]
+    tried = {f"variant{number}": each for number, each in enumerate(chosen)}
+    served = _served(lab, place, tried, {*outcome.keys.values()})
     found: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
     done: set[str] = set()
     for name, (operator, label, variant) in tried.items():
@@ -101,18 +103,19 @@ def said(operator: OperatorSpec) -> str:
     return f"{operator.type}({tensors}{'; ' + values if values else ''})"
 
 
-def _served(
-    lab: Lab, place: Place, variants: Mapping[str, OperatorSpec], wanted: set[str]
-) -> set[str]:
+def _served(lab: Lab, place: Place, tried: Mapping[str, _Variant], wanted: set[str]) -> set[str]:
     """The variants that the cache serves, except kernels that are ``wanted`` as they are.
 
-    One that cannot be compiled ends a run; it is repeated with those behind it."""
+    One that cannot be compiled ends a run; it is repeated with those behind it that are changed in
+    another way."""
     served: set[str] = set()
-    left = dict(variants)
+    left = dict(tried)
     for _ in range(_TRIES):
         if not left:
             break
-        text = json.dumps(single_op_document([*left.values()]))
+        text = json.dumps(
+            single_op_document([made.named(name) for name, (_, _, made) in left.items()])
+        )
         outcome = lab.run(replace(place, files={**place.files, atc.SINGLE_OP: text}))
         served |= {
             name
@@ -122,8 +125,11 @@ def _served(
         if not outcome.failure:
             break
         first = next((name for name in left if name not in outcome.delivered), "")
-        names = list(left)
-        left = {name: left[name] for name in names[names.index(first) + 1 :]} if first else {}
+        left = {
+            name: each
+            for name, each in left.items()
+            if first and name not in outcome.delivered and each[1] != left[first][1]
+        }
     return served
 
 
@@ -180,10 +186,15 @@ def _shaped(operator: OperatorSpec, old: int, new: int, first: bool = False) -> 
     return _mapped(operator, change)
 
 
-def single_changes(place: Place) -> Iterator[Change]:
-    """Other values of options that change kernels, the likely ones first."""
+def single_changes(place: Place, asked: str) -> Iterator[Change]:
+    """Other values of options that change kernels, the likely ones first, where the request is for
+    the chip ``asked``."""
     options = place.options
     chosen = options.get(atc.SELECT_MODE, "")
+    above = place.cache / KERNEL_CACHE
+    chips = sorted(each.name for each in above.iterdir() if each.is_dir()) if above.is_dir() else []
+    for chip in [each for each in chips if each != place.soc and entries_of(place.cache, each)][:3]:
+        yield Change(Kind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
     if options.get(atc.PRECISION_FILE):
         yield _option(place, atc.PRECISION_FILE, None)
     if options.get(atc.MODE_TYPES):

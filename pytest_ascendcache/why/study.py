@@ -133,7 +133,7 @@ class _Experiment:
         if others := other_requests(lab, place, full):
             self._pool += others
             full = lab.run(self._place(self._pool))
-        for change in single_changes(place):
+        for change in single_changes(place, self._request.place.soc):
             if not unclaimed(self._place(self._pool), full):
                 break
             self._pool.append(change)
