@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_ascendcache.caches import Canary, Entry, Snapshot, plant_canary, read_entries
+from pytest_ascendcache.caches import (
+    Canary,
+    Entry,
+    Snapshot,
+    find_canaries,
+    plant_canary,
+    read_entries,
+)
 from pytest_ascendcache.observation.model_file import take_apart
 from pytest_ascendcache.processes.ending import in_words
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher
@@ -115,9 +122,7 @@ class Lab:
         return frozenset(outcome.rewritten.keys() & self._whole.keys())
 
     def _mark(self, entry: Entry) -> None:
-        if entry.is_valid and not any(
-            each.encode() in (entry.object_bytes or b"") for each in self._marks
-        ):
+        if entry.is_valid and not find_canaries(entry.object_bytes or b"") & self._marks.keys():
             canary = plant_canary(entry)
             self._marks[canary.token] = canary
 
@@ -169,10 +174,8 @@ class Lab:
             own.rename(cache / moved.name)
             own.symlink_to(cache / moved.name)
 
-    def _run(self, place: Place, here: Path, cache: Path) -> Outcome:
-        output = here / "out"
-        for each in (output, here / "work", here / "home"):
-            each.mkdir()
+    def _command(self, place: Place, here: Path, cache: Path, output: Path) -> Command:
+        """The command with everything that it writes below ``here``."""
         options = {**place.options, atc.CACHE_DIR: str(cache)}
         options[atc.OUTPUT] = str(output / "model" if options.get(atc.MODEL) else output)
         for name, text in place.files.items():
@@ -188,12 +191,18 @@ class Lab:
             where = environment if key in environment else options
             if key in where:
                 where[key] = str(_overlaid(Path(where[key]), here / "overlays" / key, name, text))
+        arguments = [f"--{key}={value}" for key, value in options.items()]
+        return Command("atc", arguments, environment, here / "work")
+
+    def _run(self, place: Place, here: Path, cache: Path) -> Outcome:
+        output = here / "out"
+        for each in (output, here / "work", here / "home"):
+            each.mkdir()
         own = cache / KERNEL_CACHE / place.soc
         before = Snapshot.take(own)
         faults = {stem: "; ".join(each.problems()) for stem, each in read_entries(own).items()}
         stamp = _text(cache / STAMP)
-        arguments = [f"--{key}={value}" for key, value in options.items()]
-        running = self._launcher.start(Command("atc", arguments, environment, here / "work"))
+        running = self._launcher.start(self._command(place, here, cache, output))
         ended = running.wait(time.monotonic() + self._seconds)
         failure = ""
         if ended.returncode != 0:
@@ -211,7 +220,7 @@ class Lab:
             for stem in entries.keys() & faults.keys()
             if stem in changed or (faults[stem] and entries[stem].is_valid)
         }
-        served, keys = self._delivered(output, bool(options.get(atc.MODEL)))
+        served, keys = self._delivered(output, bool(place.options.get(atc.MODEL)))
         outcome = Outcome(
             served=served if not failure else {},
             failure=failure,
@@ -223,10 +232,9 @@ class Lab:
             keys=keys,
             delivered=served,
         )
-        for stem, entry in entries.items():
-            if stem not in outcome.rewritten and stem not in outcome.stored:
-                for path in entry.paths:
-                    path.unlink(missing_ok=True)
+        for stem in entries.keys() - outcome.rewritten.keys() - outcome.stored:
+            for path in entries[stem].paths:
+                path.unlink(missing_ok=True)
         shutil.rmtree(output)
         return outcome
 
@@ -234,14 +242,11 @@ class Lab:
         served: dict[str, bool] = {}
         keys: dict[str, str] = {}
         for path in sorted(output.rglob("*.om")):
-            kernels = take_apart(path, self._marks).kernels
-            for number, kernel in enumerate(kernels):
+            for number, kernel in enumerate(take_apart(path, self._marks).kernels):
                 stem = kernel.symbol.partition("__kernel")[0]
                 match = Entry.stems.fullmatch(stem)
-                kind = match["type"] if match else "kernel"
-                name = f"{kind}#{number}" if is_model else path.stem
-                served[name] = bool(kernel.served_from)
-                keys[name] = stem
+                name = f"{match['type'] if match else 'kernel'}#{number}" if is_model else path.stem
+                served[name], keys[name] = bool(kernel.served_from), stem
         return served, keys
 
 
@@ -264,7 +269,9 @@ def _overlaid(original: Path, target: Path, name: str, text: str) -> Path:
         (target / part).unlink(missing_ok=True)
         (target / part).write_text(text, encoding="utf-8")
     else:
-        below = (target / part).resolve() if (target / part).is_symlink() else target / part
-        (target / part).unlink(missing_ok=True) if (target / part).is_symlink() else None
-        _overlaid(below, target / part, rest, text)
+        below = target / part
+        original = below.resolve() if below.is_symlink() else below
+        if below.is_symlink():
+            below.unlink()
+        _overlaid(original, below, rest, text)
     return target

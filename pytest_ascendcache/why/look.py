@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from pytest_ascendcache.caches import Entry, read_entries
@@ -96,7 +97,7 @@ def seen(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
         found.append(_fix(Kind.LINK, str(original), there, Fix.LINK))
     if before != after and before and Fix.STAMP not in place.fixes:
         lab.stamp = after
-        found.append(_fix(Kind.STAMP, *_differing(after, before), Fix.STAMP))
+        found.append(_fix(Kind.STAMP, *first_difference(after, before), Fix.STAMP))
         return found  # a purge hides the rest
     if outcome.gone and Fix.TIMES not in place.fixes:
         found.append(_fix(Kind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
@@ -126,10 +127,9 @@ def _fix(kind: Kind, here: str, there: str, fix: Fix) -> Change:
     )
 
 
-def _differing(here: str, there: str) -> tuple[str, str]:
-    """The lines in which two version files differ, or that there is no such difference."""
-    mine, theirs = here.splitlines(), there.splitlines()
-    differing = [pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]]
-    if len(mine) != len(theirs) or not differing:
-        return " ".join(mine), " ".join(theirs)
-    return " ".join(each[0] for each in differing), " ".join(each[1] for each in differing)
+def first_difference(here: str, there: str) -> tuple[str, str]:
+    """The first line in which two texts differ, in both."""
+    for one, other in zip_longest(here.splitlines(), there.splitlines(), fillvalue=""):
+        if one != other:
+            return one.strip()[:80], other.strip()[:80]
+    return "", ""

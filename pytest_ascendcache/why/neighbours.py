@@ -41,17 +41,14 @@ _Variant = tuple[OperatorSpec, str, OperatorSpec]
 """An operator, how it is changed, and what it becomes."""
 
 
-def unclaimed(place: Place, outcome: Outcome) -> dict[str, Entry]:
-    """Entries of the types that a run missed and that are not of any of its keys."""
+def unclaimed(place: Place, outcome: Outcome) -> bool:
+    """Whether there are entries of the types that a run missed, of none of its keys."""
     stems = [outcome.keys[name] for name in outcome.missed]
     types = {match["type"] for each in stems if (match := Entry.stems.fullmatch(each))}
-    wanted = {*outcome.keys.values()}
-    return {
-        stem: entry
-        for stem, entry in entries_of(place.cache, place.soc).items()
-        if stem not in wanted
-        and (not types or place.options.get(atc.MODEL) or entry.operator_type in types)
-    }
+    is_any = not types or bool(place.options.get(atc.MODEL))
+    entries = entries_of(place.cache, place.soc)
+    others = entries.keys() - {*outcome.keys.values()}
+    return any(is_any or entries[each].operator_type in types for each in others)
 
 
 def other_requests(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from pytest_ascendcache.language import Language, text
+from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.why.request import Change, Kind
 from pytest_ascendcache.why.study import Answer, Cause, Study
 from pytest_ascendcache.words.layout import wrapped
@@ -69,7 +69,7 @@ def _values(change: Change, language: Language) -> dict[str, str]:
     unset = text("why_default" if change.kind is Kind.OPTION else "why_unset", language)
     return {
         "name": change.name,
-        "here": change.here or unset,
+        "here": translated(change.here, language) or unset,
         "there": change.there or unset,
         "about": change.about,
     }

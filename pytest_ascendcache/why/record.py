@@ -21,6 +21,7 @@ from pytest_ascendcache.operators.singleop import parse_single_op
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.environment import NAMES
 from pytest_ascendcache.release.inputs import file_sha256, files_of
+from pytest_ascendcache.why.look import first_difference
 from pytest_ascendcache.why.neighbours import said
 from pytest_ascendcache.why.request import (
     DIGEST,
@@ -186,10 +187,7 @@ def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change
 def _first_lines(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, str]:
     """The first line in which two files differ, in both; else the beginnings of their digests."""
     if "text" in mine and "text" in theirs:
-        pairs = zip_longest(mine["text"].splitlines(), theirs["text"].splitlines(), fillvalue="")
-        for one, other in pairs:
-            if one != other:
-                return one.strip()[:80], other.strip()[:80]
+        return first_difference(mine["text"], theirs["text"])
     one, other = (f"{DIGEST}{each['sha256'][:12]}" if each else "" for each in (mine, theirs))
     return one, other
 

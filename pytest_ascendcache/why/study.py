@@ -17,6 +17,9 @@ from pytest_ascendcache.why.neighbours import other_requests, single_changes, un
 from pytest_ascendcache.why.request import DIGEST, Change, Kind, Place, Request, RequestError
 from pytest_ascendcache.why.search import bound, smallest
 
+_SWITCHES = (Kind.MODE, Kind.FORCE, Kind.DEBUG_LEVEL, Kind.DEBUG_CONFIG, Kind.DIRECTORY)
+"""Suspects that the documents make causes even where no run can show it."""
+
 
 class Answer(str, Enum):
     """What a study comes to. The values appear in reports."""
@@ -40,9 +43,9 @@ class Cause:
 
 @dataclass
 class Study:
-    """All that was found out. ``untold`` are operators without any cause. It is
-    near if the cache has other kernels of their types, and
-    blind if nothing is served even from a cache that the same command has just filled."""
+    """All that was found out. ``untold`` are operators without any cause. It is near if the
+    cache has other kernels of their types, and blind if nothing is served even from a cache that
+    the same command has just filled."""
 
     request: Request
     operators: int = 0
@@ -173,14 +176,12 @@ class _Experiment:
         rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
         is_cold = not entries_of(self._request.cache, place.soc)
-        switches = (Kind.MODE, Kind.FORCE, Kind.DEBUG_LEVEL, Kind.DEBUG_CONFIG, Kind.DIRECTORY)
-        proven = {each.change for each in found.causes}
-        for each in self._pool:
-            if each.kind in switches and each not in proven and rest and is_cold:
-                found.causes.append(Cause(each, rest, False))
         if is_cold and rest:
+            proven = {each.change for each in found.causes}
             empty = Change(Kind.EMPTY, place.soc, str(self._request.cache), "")
-            found.causes.append(Cause(empty, rest, False))
+            for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
+                if each not in proven:
+                    found.causes.append(Cause(each, rest, False))
         elif rest and place.options.get("op_compiler_cache_mode") == ENABLE:
             again = self._lab.refilled(place, full)
             hits = tuple(name for name in rest if again.served.get(name))
