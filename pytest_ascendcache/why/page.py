@@ -52,7 +52,7 @@ def _left(found: Study, language: Language) -> Iterator[str]:
         yield text("why_budget", language)
     if found.unread:
         yield text("why_unread", language, count=found.unread)
-    for each in found.differences if found.answer is not Answer.SERVED else ():
+    for each in found.differences if found.untold else ():
         yield text("why_unproven", language, **_values(each, language))
 
 

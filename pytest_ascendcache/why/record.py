@@ -42,8 +42,10 @@ _SMALL = 64 << 10
 """Bytes of a file that is recorded by content."""
 _MOST_FILES = 2000
 _PACKAGES = ("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "ASCEND_TOOLKIT_HOME", "TUNE_BANK_PATH")
-_NOT_OURS = frozenset(("PWD", "OLDPWD", "SHLVL", "_", "TERM", "COLUMNS", "LINES", "HOSTNAME"))
-"""Variables of a shell and a terminal, which differ everywhere."""
+_NOT_OURS = frozenset(
+    ("PWD", "OLDPWD", "SHLVL", "_", "TERM", "COLUMNS", "LINES", "HOSTNAME", "HOME", "TMPDIR")
+)
+"""Variables of a shell and a terminal, which differ everywhere, or have other values in runs."""
 _PLACES = frozenset((atc.OUTPUT, atc.CACHE_DIR, "debug_dir"))
 """Options that say where files go; the cache directory is a suspect of its own."""
 

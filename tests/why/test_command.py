@@ -101,7 +101,7 @@ def test_a_record_holds_no_values_of_unknown_variables(site: Site, tmp_path: Pat
     assert json.loads(record.read_text())["variables"] == {"RANK_SIZE": "8"}
 
 
-def test_a_difference_known_by_its_digest_is_told_and_not_blamed(
+def test_a_difference_known_by_its_digest_is_told_where_nothing_else_explains(
     site: Site, tmp_path: Path
 ) -> None:
     site.environment["MY_OWN"] = "there"
@@ -110,6 +110,9 @@ def test_a_difference_known_by_its_digest_is_told_and_not_blamed(
     site.options["op_compiler_cache_mode"] = "disable"
     done = site.why("--against", str(tmp_path / "hits.why"))
     assert "1 all: the cache is off" in done.stdout
+    assert "MY_OWN" not in done.stdout
+    done = site.why("--against", str(tmp_path / "hits.why"), "--budget=1")
+    assert "Not told" in done.stdout
     assert "known by its digest and not tried: MY_OWN" in " ".join(done.stdout.split())
 
 
