@@ -57,7 +57,7 @@ INPUT_FILES = (
 )
 """Options that name a file ATC reads, and that no rule of a release judges on its own."""
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 SET_IT = "set it in [environment] or write its value"
 """What to do about a variable that is not set, where there is a release file."""
@@ -90,7 +90,7 @@ def parse_command(
     ``CommandError``, which names the word that is wrong."""
     words = _words(text)
     environment: dict[str, str] = {}
-    while words and (match := _ASSIGNMENT.fullmatch(words[0])):
+    while words and (match := ASSIGNMENT.fullmatch(words[0])):
         environment[match[1]] = expanded(match[2], {**variables, **environment}, remedy)
         words.pop(0)
     known = {**variables, **environment}

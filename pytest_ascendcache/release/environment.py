@@ -19,7 +19,7 @@ from pytest_ascendcache.words import nearest
 TORCH_MODE, TORCH_DIR = "ACL_OP_COMPILER_CACHE_MODE", "ACL_OP_COMPILER_CACHE_DIR"
 LOCAL_SIZE, RANK, MS_CACHE = "LOCAL_WORLD_SIZE", "RANK_ID", "MS_COMPILER_CACHE_PATH"
 _DIRECTORIES = ("ASCEND_CACHE_PATH", TORCH_DIR, MS_CACHE, "ASCEND_WORK_PATH")
-_NAMES = (
+NAMES = (
     *(*_DIRECTORIES, TORCH_MODE, LOCAL_SIZE, RANK, TIMEOUT, "RANK_SIZE", "DEVICE_ID"),
     *("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "ASCEND_OPP_PATH"),
     *("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH", "MS_COMPILER_CACHE_ENABLE"),
@@ -51,8 +51,8 @@ def environment_problems(
 
 def _misspelt(environment: Mapping[str, str]) -> Iterator[Problem]:
     for name in environment:
-        if name not in _NAMES and name.startswith(_STACK):
-            near = nearest(name, _NAMES)
+        if name not in NAMES and name.startswith(_STACK):
+            near = nearest(name, NAMES)
             if near and abs(len(near) - len(name)) <= 2:
                 yield Problem(f"{name} is set, which nothing reads", near)
 

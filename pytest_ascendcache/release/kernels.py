@@ -24,7 +24,7 @@ from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.manifest import read_manifest
 from pytest_ascendcache.release.problem import Problem, names
 
-_KERNEL_CACHE = "kernel_cache"
+KERNEL_CACHE = "kernel_cache"
 _CHIP = re.compile(r"Ascend\d\w*")
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """The errors of a link that leads to no file."""
@@ -35,8 +35,8 @@ def kernel_cache(cache: Path) -> Path | None:
 
     It may be below ``cache``, ``cache`` itself, or the parent if ``cache`` is a SoC's directory.
     """
-    for candidate in (cache / _KERNEL_CACHE, cache, cache.parent):
-        if candidate.name == _KERNEL_CACHE and candidate.is_dir():
+    for candidate in (cache / KERNEL_CACHE, cache, cache.parent):
+        if candidate.name == KERNEL_CACHE and candidate.is_dir():
             return candidate
     return None
 
@@ -113,20 +113,20 @@ def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool =
     source = soc_directory(cache, release.soc)
     if source is None:
         return False
-    target = root / _KERNEL_CACHE / release.soc
+    target = root / KERNEL_CACHE / release.soc
     target.mkdir(parents=True)
     for entry in os.scandir(source):
         if entry.name.lower().startswith(beginnings) and entry.is_file(follow_symlinks=False):
-            _copy(Path(entry.path), target)
+            copy_file(Path(entry.path), target)
     above = kernel_cache(cache)
     if above is not None:
         for entry in os.scandir(above):
             if entry.is_file(follow_symlinks=False):
-                _copy(Path(entry.path), target.parent)
+                copy_file(Path(entry.path), target.parent)
     return True
 
 
-def _copy(path: Path, directory: Path) -> None:
+def copy_file(path: Path, directory: Path) -> None:
     """Copy a file with its times, and keep the original's access time, which aging uses."""
     target = directory / path.name
     with target.open("wb") as file:

@@ -30,6 +30,7 @@ ORDER = (
     "stress",
     "audit",
     "release",
+    "why",
     "conformance",
     "reports",
     "reference",

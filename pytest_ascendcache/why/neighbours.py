@@ -1,0 +1,217 @@
+"""Without a record: requests near this one, of which the cache may have the kernels.
+
+Many variants of operators are compiled in one run. Options are changed one at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from pytest_ascendcache.caches import Entry
+from pytest_ascendcache.operators import (
+    OperatorSpec,
+    SingleOpError,
+    TensorDesc,
+    data_type,
+    read_single_op,
+)
+from pytest_ascendcache.operators.singleop import single_op_document
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.kernels import KERNEL_CACHE
+from pytest_ascendcache.why.lab import Lab, Outcome
+from pytest_ascendcache.why.look import entries_of
+from pytest_ascendcache.why.request import Change, Kind, Place, option_set, variable_set
+
+_TYPES = ("float16", "float32", "bfloat16", "int32")
+_FORMATS = ("ND", "NCHW", "NHWC")
+_BATCHES = (1, 2, 4, 8, 16, 32)
+_MODES = ("high_precision", "high_performance", "high_precision_for_all")
+_PRECISION = ("force_fp16", "must_keep_origin_dtype", "allow_fp32_to_fp16")
+_MOST = 480
+"""Variants in one run."""
+_TRIES = 4
+"""Runs for variants."""
+_Variant = tuple[OperatorSpec, str, OperatorSpec]
+"""An operator, how it is changed, and what it becomes."""
+
+
+def unclaimed(place: Place, outcome: Outcome) -> bool:
+    """Whether there are entries of the types that a run missed, of none of its keys."""
+    stems = [outcome.keys[name] for name in outcome.missed]
+    types = {match["type"] for each in stems if (match := Entry.stems.fullmatch(each))}
+    is_any = not types or bool(place.options.get(atc.MODEL))
+    entries = entries_of(place.cache, place.soc)
+    others = entries.keys() - {*outcome.keys.values()}
+    return any(is_any or entries[each].operator_type in types for each in others)
+
+
+def other_requests(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
+    """Changes of operators that turn them into ones that the cache serves, each for all operators
+    in which it is the same."""
+    try:
+        operators = read_single_op(Path(place.options[atc.SINGLE_OP]))
+    except (KeyError, SingleOpError, OSError):
+        return []
+    if any(each.fuzzy for each in operators):
+        return []
+    missed = [each for each in operators if each.name in outcome.missed]
+    # The likely variants of all operators come first: a run ends at one that cannot be compiled.
+    turns = zip_longest(*([(each, *made) for made in _variants(each)] for each in missed))
+    chosen = [each for turn in turns for each in turn if each is not None][:_MOST]
+    tried = {f"variant{number}": each for number, each in enumerate(chosen)}
+    served = _served(lab, place, tried, {*outcome.keys.values()})
+    found: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
+    done: set[str] = set()
+    for name, (operator, label, variant) in tried.items():
+        if name in served and operator.name not in done:
+            done.add(operator.name)
+            found[label][operator.name] = variant.named(operator.name)
+    return [_operator_change(label, operators, become) for label, become in found.items()]
+
+
+def _operator_change(
+    label: str, operators: tuple[OperatorSpec, ...], become: Mapping[str, OperatorSpec]
+) -> Change:
+    first = next(iter(become))
+    before = next(each for each in operators if each.name == first)
+
+    def apply(place: Place) -> Place:
+        given = place.files.get(atc.SINGLE_OP) or json.dumps(single_op_document(operators))
+        changed = dict(zip(become, single_op_document([*become.values()]), strict=True))
+        document = [changed.get(str(each.get("name")), each) for each in json.loads(given)]
+        return replace(place, files={**place.files, atc.SINGLE_OP: json.dumps(document)})
+
+    return Change(Kind.OPERATOR, label, said(before), said(become[first]), apply, first)
+
+
+def said(operator: OperatorSpec) -> str:
+    """An operator with types, shapes and formats of its inputs, and its attributes."""
+    tensors = ", ".join(
+        f"{each.dtype.name}[{','.join(map(str, each.shape))}] {each.format}"
+        for each in operator.inputs
+    )
+    values = ", ".join(f"{each.name}={each.value}" for each in operator.attributes)
+    return f"{operator.type}({tensors}{'; ' + values if values else ''})"
+
+
+def _served(lab: Lab, place: Place, tried: Mapping[str, _Variant], wanted: set[str]) -> set[str]:
+    """The variants that the cache serves, except kernels that are ``wanted`` as they are.
+
+    One that cannot be compiled ends a run; it is repeated with those behind it that are changed in
+    another way."""
+    served: set[str] = set()
+    left = dict(tried)
+    for _ in range(_TRIES):
+        if not left:
+            break
+        text = json.dumps(
+            single_op_document([made.named(name) for name, (_, _, made) in left.items()])
+        )
+        outcome = lab.run(replace(place, files={**place.files, atc.SINGLE_OP: text}))
+        served |= {
+            name
+            for name, was in outcome.delivered.items()
+            if was and outcome.keys[name] not in wanted
+        }
+        if not outcome.failure:
+            break
+        first = next((name for name in left if name not in outcome.delivered), "")
+        left = {
+            name: each
+            for name, each in left.items()
+            if first and name not in outcome.delivered and each[1] != left[first][1]
+        }
+    return served
+
+
+def _variants(operator: OperatorSpec) -> Iterator[tuple[str, OperatorSpec]]:
+    tensors = [*operator.inputs, *operator.outputs]
+    batch = next((each.shape[0] for each in tensors if each.shape), 0)
+    for other in (*_BATCHES, batch + 1, batch - 1):
+        if batch > 0 and other > 0 and other != batch:
+            yield f"batch {other}", _shaped(operator, batch, other, first=True)
+    for name in dict.fromkeys(each.dtype.name for each in tensors):
+        for dtype in _TYPES if name in _TYPES else ():
+            if dtype != name:
+                yield f"{name} as {dtype}", _mapped(operator, partial(_typed, name, dtype))
+    for name in dict.fromkeys(each.format for each in tensors):
+        for form in _FORMATS:
+            if form != name:
+                yield f"{name} as {form}", _mapped(operator, partial(_formatted, name, form))
+    for extent in dict.fromkeys(each for tensor in tensors for each in tensor.shape if each > 0):
+        for other in (extent + 1, extent - 1, extent * 2, extent // 2, -(-extent // 16) * 16):
+            if other > 0 and other != extent:
+                yield f"extent {other} for {extent}", _shaped(operator, extent, other)
+    for number, attribute in enumerate(operator.attributes):
+        if isinstance(attribute.value, bool):
+            others = [*operator.attributes]
+            others[number] = replace(attribute, value=not attribute.value)
+            label = f"{attribute.name}={not attribute.value}"
+            yield label, replace(operator, attributes=tuple(others))
+
+
+def _typed(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
+    return replace(tensor, dtype=data_type(new)) if tensor.dtype.name == old else tensor
+
+
+def _formatted(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
+    return replace(tensor, format=new) if tensor.format == old else tensor
+
+
+def _mapped(operator: OperatorSpec, change: Callable[[TensorDesc], TensorDesc]) -> OperatorSpec:
+    return replace(
+        operator,
+        inputs=tuple(map(change, operator.inputs)),
+        outputs=tuple(map(change, operator.outputs)),
+    )
+
+
+def _shaped(operator: OperatorSpec, old: int, new: int, first: bool = False) -> OperatorSpec:
+    def change(tensor: TensorDesc) -> TensorDesc:
+        places = range(min(1, len(tensor.shape)) if first else len(tensor.shape))
+        shape = [*tensor.shape]
+        for place in places:
+            shape[place] = new if shape[place] == old else shape[place]
+        return replace(tensor, shape=tuple(shape))
+
+    return _mapped(operator, change)
+
+
+def single_changes(place: Place, asked: str) -> Iterator[Change]:
+    """Other values of options that change kernels, the likely ones first, where the request is for
+    the chip ``asked``."""
+    options = place.options
+    chosen = options.get(atc.SELECT_MODE, "")
+    above = place.cache / KERNEL_CACHE
+    chips = sorted(each.name for each in above.iterdir() if each.is_dir()) if above.is_dir() else []
+    for chip in [each for each in chips if each != place.soc and entries_of(place.cache, each)][:3]:
+        yield Change(Kind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
+    if options.get(atc.PRECISION_FILE):
+        yield _option(place, atc.PRECISION_FILE, None)
+    if options.get(atc.MODE_TYPES):
+        yield _option(place, atc.MODE_TYPES, None)
+    for mode in _MODES:
+        if mode != (chosen or "high_performance"):
+            yield _option(place, atc.SELECT_MODE, mode)
+    if options.get(atc.MODEL):
+        given = options.get("precision_mode", "force_fp16")
+        for mode in _PRECISION:
+            if mode != given and not options.get("precision_mode_v2"):
+                yield _option(place, "precision_mode", mode)
+        if options.get("fusion_switch_file"):
+            yield _option(place, "fusion_switch_file", None)
+    for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
+        if place.environment.get(name):
+            here = place.environment[name]
+            yield Change(Kind.VARIABLE, name, here, "", variable_set(name, None))
+
+
+def _option(place: Place, name: str, value: str | None) -> Change:
+    here = place.options.get(name, "")
+    return Change(Kind.OPTION, name, here, value or "", option_set(name, value))

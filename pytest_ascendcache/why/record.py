@@ -1,0 +1,223 @@
+"""A record of a place where a command hits, and how another place differs from it.
+
+It holds options, the variables that the stack reads, and small files by content; all else by
+digest. It holds no kernels, and of other variables nothing but digests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.files import read_input
+from pytest_ascendcache.operators import SingleOpError
+from pytest_ascendcache.operators.singleop import parse_single_op
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.environment import NAMES
+from pytest_ascendcache.release.inputs import file_sha256, files_of
+from pytest_ascendcache.why.look import first_difference
+from pytest_ascendcache.why.neighbours import said
+from pytest_ascendcache.why.request import (
+    DIGEST,
+    DIRECTORY_OPTIONS,
+    FILE_OPTIONS,
+    Change,
+    Kind,
+    Request,
+    RequestError,
+    content_set,
+    option_set,
+    overlaid,
+    variable_set,
+)
+
+_SCHEMA = 1
+_SMALL = 64 << 10
+"""Bytes of a file that is recorded by content."""
+_MOST_FILES = 2000
+_PACKAGES = ("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "ASCEND_TOOLKIT_HOME", "TUNE_BANK_PATH")
+_NOT_OURS = frozenset(
+    ("PWD", "OLDPWD", "SHLVL", "_", "TERM", "COLUMNS", "LINES", "HOSTNAME", "HOME", "TMPDIR")
+)
+"""Variables of a shell and a terminal, which differ everywhere, or have other values in runs."""
+_PLACES = frozenset((atc.OUTPUT, atc.CACHE_DIR, "debug_dir"))
+"""Options that say where files go; the cache directory is a suspect of its own."""
+
+
+def record_text(request: Request) -> str:
+    """The record of a place as JSON."""
+    return json.dumps(_record(request), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _record(request: Request) -> dict[str, Any]:
+    options, environment = request.options, request.environment
+    return {
+        "ascendcache-why": _SCHEMA,
+        "cache": str(request.cache),
+        "program": file_sha256(request.program),
+        "options": {key: value for key, value in options.items() if key not in _PLACES},
+        "variables": {key: environment[key] for key in NAMES if key in environment},
+        "digests": {
+            key: hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
+            for key, value in environment.items()
+            if key not in NAMES and key not in _NOT_OURS
+        },
+        "files": {key: _content(Path(value)) for key, value in _named(options).items()},
+        "trees": {
+            key: _tree(Path(value))
+            for key, value in [*options.items(), *environment.items()]
+            if key in (*DIRECTORY_OPTIONS, *_PACKAGES) and value and key not in _PLACES
+        },
+    }
+
+
+def _named(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: options[key] for key in sorted(FILE_OPTIONS & options.keys()) if options[key]}
+
+
+def _content(path: Path) -> dict[str, str]:
+    """A file's digest, and its text if it is a small one."""
+    found = {"sha256": file_sha256(path)}
+    if path.stat().st_size <= _SMALL:
+        with contextlib.suppress(UnicodeDecodeError):
+            found["text"] = read_input(path).decode("utf-8")
+    return found
+
+
+def _tree(directory: Path) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for path in files_of(directory) if directory.is_dir() else ():
+        if len(found) >= _MOST_FILES:
+            break
+        if path.suffix == ".pyc":
+            continue
+        name = os.path.relpath(path, directory)
+        content = _content(path)
+        small = path.suffix in (".info", ".ini", ".json", ".cfg")
+        found[name] = content if small else {"sha256": content.get("sha256", "")}
+    return found
+
+
+def read_record(path: Path) -> Mapping[str, Any]:
+    """Read a record. Raises ``RequestError``."""
+    try:
+        document = json.loads(read_input(path))
+    except OSError as error:
+        raise RequestError(f"--against={path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or "ascendcache-why" not in document:
+        raise RequestError(f"--against={path} is no record; make one with --record.")
+    if document["ascendcache-why"] != _SCHEMA:
+        raise RequestError(
+            f"--against={path} is a record of schema {document['ascendcache-why']}, and this "
+            f"version reads schema {_SCHEMA}; record that place anew."
+        )
+    parts = ("options", "variables", "digests", "files", "trees")
+    whole = all(isinstance(document.get(each), dict) for each in parts)
+    if not whole or not isinstance(document.get("cache"), str):
+        raise RequestError(f"--against={path} is no record; make one with --record.")
+    return document
+
+
+def differences(request: Request, there: Mapping[str, Any]) -> list[Change]:
+    """How this place differs from a recorded one, as changes that make it like that one. Those
+    without ``apply`` are known by digests only."""
+    here = _record(request)
+    return [
+        *_options(here, there),
+        *_variables(here, there),
+        *_files(here, there),
+        *_trees(here, there),
+        *_digests(here, there),
+    ]
+
+
+def _union(
+    here: Mapping[str, Any], there: Mapping[str, Any], part: str
+) -> Iterator[tuple[str, Any, Any]]:
+    mine, theirs = here[part], there[part]
+    for name in sorted({*mine, *theirs}):
+        if mine.get(name) != theirs.get(name):
+            yield name, mine.get(name), theirs.get(name)
+
+
+def _options(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+    for name, mine, theirs in _union(here, there, "options"):
+        by_content = name in (*FILE_OPTIONS, *DIRECTORY_OPTIONS) and (mine and theirs)
+        absent = name in FILE_OPTIONS and not mine  # its content comes with _files
+        if by_content or absent or name in (atc.CACHE_MODE, *_PLACES):
+            continue
+        yield Change(Kind.OPTION, name, mine or "", theirs or "", option_set(name, theirs))
+
+
+def _variables(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+    for name, mine, theirs in _union(here, there, "variables"):
+        if name == "ASCEND_CACHE_PATH" or (name in _PACKAGES and mine and theirs):
+            continue
+        is_here = name not in _PACKAGES or not theirs
+        apply = variable_set(name, theirs) if is_here else None
+        yield Change(Kind.VARIABLE, name, mine or "", theirs or "", apply)
+
+
+def _digests(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+    for name, mine, theirs in _union(here, there, "digests"):
+        one, other = (f"{DIGEST}{each[:12]}" if each else "" for each in (mine, theirs))
+        apply = None if theirs else variable_set(name, None)
+        yield Change(Kind.VARIABLE, name, one, other, apply)
+
+
+def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+    for name, mine, theirs in _union(here, there, "files"):
+        if theirs is None:
+            continue  # its option is a difference already
+        text = theirs.get("text")
+        kind = Kind.OPERATOR if name == atc.SINGLE_OP and text is not None else Kind.FILE
+        shown = _first_lines(mine or {}, theirs)
+        if kind is Kind.OPERATOR:
+            shown = _operators((mine or {}).get("text", ""), text) or shown
+        apply = None if text is None else content_set(name, text)
+        yield Change(kind, f"--{name}", *shown, apply)
+
+
+def _first_lines(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, str]:
+    """The first line in which two files differ, in both; else the beginnings of their digests."""
+    if "text" in mine and "text" in theirs:
+        return first_difference(mine["text"], theirs["text"])
+    one, other = (f"{DIGEST}{each['sha256'][:12]}" if each else "" for each in (mine, theirs))
+    return one, other
+
+
+def _operators(mine: str, theirs: str) -> tuple[str, str] | None:
+    """The first operators in which two files differ, in words."""
+    try:
+        one, other = (parse_single_op(json.loads(each)) for each in (mine, theirs))
+    except (SingleOpError, ValueError):
+        return None
+    differing = [pair for pair in zip_longest(one, other) if pair[0] != pair[1]]
+    if not differing:
+        return None
+    first, second = (said(each) if each else "" for each in differing[0])
+    return first, second
+
+
+def _trees(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+    """Differences of packages and banks, one for each small file, else one for all the rest."""
+    for key in sorted({*here["trees"]} & {*there["trees"]}):
+        trees = {"tree": here["trees"][key]}, {"tree": there["trees"][key]}
+        others = 0
+        for name, mine, theirs in _union(*trees, "tree"):
+            if not (theirs and "text" in theirs):
+                others += 1
+                continue
+            shown = _first_lines(mine or {}, theirs)
+            apply = overlaid(key, name, theirs["text"])
+            yield Change(Kind.FILE, f"{key}: {name}", *shown, apply)
+        if others:
+            yield Change(Kind.FILE, key, f"{others} other files", f"{others} other files")

@@ -1,0 +1,208 @@
+"""``ascendcache-why`` as a user runs it: in front of the embedded reference, or of a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.language import texts
+from pytest_ascendcache.why.command import main
+from pytest_ascendcache.why.request import Kind
+
+CI = Path(__file__).parents[2] / "ci"
+sys.path.insert(0, str(CI))
+from why import ATC, PLANTS, SOC, WHY, Site, filled, flipped, planted, site_at  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A place with operators and a cache that one run has filled."""
+    at = tmp_path_factory.mktemp("source") / "place"
+    return filled(at)
+
+
+@pytest.fixture
+def site(source: Path, tmp_path: Path) -> Site:
+    """A copy of the place. Files left in ``temporary`` are left behind."""
+    shutil.copytree(source, tmp_path / "place")
+    made = site_at(tmp_path / "place")
+    (tmp_path / "temporary").mkdir()
+    made.environment |= {"TMPDIR": str(tmp_path / "temporary"), "LC_ALL": "C.UTF-8"}
+    return made
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hits", "new-operator", "link", "aged-by-file", "record-package", "pair-implmode-dtype"],
+)
+def test_a_planted_cause_is_named_first_and_nothing_else(
+    name: str, source: Path, tmp_path: Path
+) -> None:
+    score = planted(name, source, tmp_path / "place")
+    assert (score.is_first, score.wrong, score.missing) == (True, (), ()), score.shown
+    assert score.runs <= 12
+
+
+def test_the_yardstick_has_every_kind_pairs_and_places_where_nothing_is_wrong() -> None:
+    planted_kinds = {kind for plant in PLANTS.values() for kind in plant.kinds}
+    assert {each.value for each in Kind} - planted_kinds <= {"variable", "unstable"}
+    assert sum(len(each.kinds) == 2 for each in PLANTS.values()) >= 10
+    assert sum(each.kinds in ((), ("new",)) for each in PLANTS.values()) >= 5
+
+
+def test_only_copies_change_and_nothing_is_left(site: Site, tmp_path: Path) -> None:
+    flipped("add")(site)
+    (site.cache / "kernel_cache/version.info").write_text("adk_version=0\n")
+    cache, place = Snapshot.take(site.cache), Snapshot.take(site.at)
+    done = site.why()
+    assert "1 all: the cache was made by" in done.stdout
+    assert "2 add: its entry in the cache is damaged" in " ".join(done.stdout.split())
+    assert cache.changes(Snapshot.take(site.cache)) == {}
+    assert place.disturbed(Snapshot.take(site.at)) == {}
+    assert [*(tmp_path / "temporary").iterdir()] == []
+
+
+def test_a_report_has_what_the_page_says_in_both_languages(site: Site, tmp_path: Path) -> None:
+    site.options["op_debug_level"] = "2"
+    done = site.why("--lang=zh", "--report", str(tmp_path / "why.json"))
+    found = json.loads((tmp_path / "why.json").read_text())
+    (cause,) = found["causes"]
+    assert done.returncode == 0
+    assert cause["zh"] in done.stdout.replace("\n", "")
+    assert cause["en"] == "--op_debug_level=2 turns the cache off."
+    assert (found["answer"], found["operators"], found["served"]) == ("explained", 5, 0)
+    assert cause["is_proven"]
+
+
+def test_every_kind_of_cause_has_its_sentence_and_what_to_do() -> None:
+    missing = [
+        key
+        for kind in Kind
+        for key in (f"why_{kind.value}", f"why_do_{kind.value}")
+        if key not in texts()
+    ]
+    assert missing == []
+
+
+def test_a_record_holds_no_values_of_unknown_variables(site: Site, tmp_path: Path) -> None:
+    site.environment |= {"MY_TOKEN": "a-secret-of-mine", "RANK_SIZE": "8"}
+    record = tmp_path / "hits.why"
+    assert site.why("--record", str(record)).returncode == 0
+    assert "a-secret" not in record.read_text()
+    assert json.loads(record.read_text())["variables"] == {"RANK_SIZE": "8"}
+
+
+def test_a_difference_known_by_its_digest_is_told_where_nothing_else_explains(
+    site: Site, tmp_path: Path
+) -> None:
+    site.environment["MY_OWN"] = "there"
+    site.why("--record", str(tmp_path / "hits.why"))
+    site.environment["MY_OWN"] = "here"
+    site.options["op_compiler_cache_mode"] = "disable"
+    done = site.why("--against", str(tmp_path / "hits.why"))
+    assert "1 all: the cache is off" in done.stdout
+    assert "MY_OWN" not in done.stdout
+    done = site.why("--against", str(tmp_path / "hits.why"), "--budget=1")
+    assert "Not told" in done.stdout
+    assert "known by its digest and not tried: MY_OWN" in " ".join(done.stdout.split())
+
+
+def _script(site: Site, text: str) -> list[str]:
+    """The command with a script in the place of atc."""
+    path = site.at / "atc.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return [str(path), *site.argv()[1:]]
+
+
+def _why(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(WHY), *words]
+    return subprocess.run(
+        command, env=site.environment, cwd=site.at, capture_output=True, text=True
+    )
+
+
+FORGETS = f"""\
+for each; do
+  case $each in --op_compiler_cache_dir=*) rm -rf ${{each#*=}}/*/{SOC}/*.o;; esac
+done
+exec {ATC} "$@"
+"""
+"""A program that removes all objects first, and so never hits."""
+
+
+def test_of_a_program_that_never_hits_nothing_is_blamed(site: Site) -> None:
+    done = _why(site, "--cache", str(site.cache), "--", *_script(site, FORGETS))
+    assert done.returncode == 1, done.stdout
+    told = " ".join(done.stdout.split())
+    assert "Nothing is served even from a cache that this command has just filled" in told
+    assert "1 " not in done.stdout.splitlines()[1][:2]
+
+
+def test_runs_are_limited(site: Site) -> None:
+    site.options["op_debug_level"] = "2"
+    done = site.why("--budget=1")
+    assert done.returncode == 1
+    assert "--budget allows are used up" in done.stdout
+    assert "Not told" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--cache=absent", "--", "ATC"], "--cache=absent is not a directory"),
+        (["--"], "there is no command; write -- atc"),
+        (["--", "atc", "--model=m"], "there is no such file"),
+        (["--", "atc", "--singleop"], "has no value"),
+        (["--", "atc", "--soc_version=X"], "neither --model nor --singleop"),
+        (["--budget=0", "--", "ATC"], "--budget=0"),
+        (["--seconds=nan", "--", "ATC"], "--seconds=nan"),
+        (["--report=no/such/r.json", "--", "ATC"], "the directory"),
+        (["--against=absent", "--", "ATC"], "--against=absent cannot be read"),
+        (["--against=ops.json", "--", "ATC"], "is no record; make one with --record"),
+        (["--against=old.why", "--", "ATC"], "schema 0"),
+        (["--", "ATC", "--soc_version=Ascend0"], "the command fails by itself"),
+        (["--", "./ops.json", "--singleop=ops.json"], "is not an executable program"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    site: Site,
+    words: list[str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    site.file("old.why", '{"ascendcache-why": 0}')
+    whole = [part for each in words for part in (site.argv() if each == "ATC" else [each])]
+    monkeypatch.chdir(site.at)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert main(whole) == 2
+    out, error = capfd.readouterr()
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert out == ""
+
+
+def test_an_interrupt_leaves_nothing(site: Site, tmp_path: Path) -> None:
+    """The script says that it has begun on one pipe, and would wait on another for ever."""
+    began, never = tmp_path / "began", tmp_path / "never"
+    os.mkfifo(began)
+    os.mkfifo(never)
+    words = _script(site, f"echo $$ > {began}; read line < {never}")
+    process = subprocess.Popen(
+        [str(WHY), "--cache", str(site.cache), "--", *words], env=site.environment, cwd=site.at
+    )
+    pid = int(began.read_text())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert [*(tmp_path / "temporary").iterdir()] == []
+    assert not Path(f"/proc/{pid}").exists()
