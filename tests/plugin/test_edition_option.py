@@ -23,7 +23,8 @@ def _atc(directory: Path, toolkit: str, opp: str) -> Path:
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
     (directory / "toolkit/bin/atc").chmod(0o755)
     for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):
-        text = f"Version=1.84\nversion_dir={release}\n" if release else "[nothing]\n"
+        unknown = "Version=1.84\n" if place.endswith("opp") else "[nothing]\n"
+        text = f"Version=1.84\nversion_dir={release}\n" if release else unknown
         put(directory / place / "version.info", text)
     return directory / "toolkit/bin/atc"
 
