@@ -65,8 +65,13 @@ _LABEL = 9
 """Columns of the labels in a block."""
 _LITTLE = 12
 """Columns that a title needs to be shown in its line."""
-_ROWS = 8
+_ROWS = 25
 """From this many rules on, they have no line each, unless pytest is asked to be verbose."""
+
+
+_FEW = 8
+"""From this many rules on, those that passed have no line each if another is broken."""
+_FINE = (Verdict.PASS.value, Verdict.NOT_APPLICABLE.value)
 
 
 _JudgedRule = tuple[Mapping[str, Any], Sequence[Check]]
@@ -241,7 +246,10 @@ class TerminalReport:
             if passed:
                 self.paragraph(self.say("t_passed", families=families))
             return
-        rows = [_row_of(self, *judged) for judged in self.rules]
+        shown = self.rules
+        if self.causes and len(shown) >= _FEW and self.reporter.verbosity <= 0:
+            shown = [each for each in shown if each[0]["verdict"] not in _FINE]
+        rows = [_row_of(self, *judged) for judged in shown]
         widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
         for verdict, counts, name, title, below in rows:
             word = self.verdict(verdict)
