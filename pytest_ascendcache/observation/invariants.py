@@ -18,11 +18,11 @@ from pytest_ascendcache.observation.run import Run
 INI = "op_cache.ini"
 _INPUTS = frozenset(
     {
-        *("model", "weight", "singleop", "op_precision_mode", "op_debug_config", "keep_dtype"),
+        *("singleop", "op_precision_mode", "op_debug_config", "keep_dtype"),
         *("insert_op_conf", "fusion_switch_file", "modify_mixlist", "customize_dtypes"),
     }
 )
-"""Options of ATC that name a file of the user."""
+"""Options of ATC that name a file of the user; not the model, which a command may make anew."""
 _READ = (".json", ".run", ".py")
 """How the names of files end that op_compiler, packages and clients only read."""
 

@@ -258,7 +258,9 @@ def test_invariants_are_asked_about_every_run(
 ) -> None:
     """What they find breaks the check, unless it has ended and its runs look for harm."""
     fact = Fact(Aspect.FILES, "touched", run=1)
-    monkeypatch.setattr(gates, "broken_invariants", lambda run, made: [fact] if run.number == 1 else ())
+    monkeypatch.setattr(
+        gates, "broken_invariants", lambda run, made: [fact] if run.number == 1 else ()
+    )
     gate = Gate.of(Compiler())
     with pytest.raises(AssertionError):
         gate.compiled([_request(tmp_path)])
