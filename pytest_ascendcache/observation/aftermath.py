@@ -96,7 +96,7 @@ class CacheWitness:
         self._litter.update(
             (name, None)
             for name in sorted(_names(self._cache.work) - self._existing)
-            if not name.startswith("kernel_meta")
+            if not name.startswith(LITTER)
         )
         for root, then in before.items():
             for path, change in then.disturbed(Snapshot.take(root)).items():
@@ -303,6 +303,12 @@ def _is_plain(run: Run) -> bool:
 
 def _names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+
+
+REPORT = "fusion_result.json"
+"""What a conversion may leave in its working directory (facts ``cann-operator-cache``)."""
+LITTER = ("kernel_meta", REPORT)
+"""How the names of files begin that may lie there after a run for debugging."""
 
 
 def harm_in_ending(who: str, code: int | None, ending: str) -> list[Fact]:

@@ -61,6 +61,8 @@ def kind(fact: Fact) -> str:
         return "stays"
     if fate == "absent":
         return "unused"
+    if delivered == "compiled" and fate == "removed" and fates & {"rewritten", "stored"}:
+        return "unstored"
     if fate == "rewritten" and fates == {"stored"}:
         return "present"
     return "gone" if fate in ("removed", "rewritten") else ""

@@ -108,7 +108,7 @@ def pytest_ascendcache_toolchain(name, settings):
     return toolchain
 
 def pytest_configure():
-    gate.broken_invariants = lambda run, made: log("gate", run.kind.value) or ()
+    gate.broken_invariants = lambda run, _: log("gate", run.kind.value) or ()
 """
 
 
@@ -259,7 +259,7 @@ def test_invariants_are_asked_about_every_run(
     """What they find breaks the check, unless it has ended and its runs look for harm."""
     fact = Fact(Aspect.FILES, "touched", run=1)
     monkeypatch.setattr(
-        gates, "broken_invariants", lambda run, made: [fact] if run.number == 1 else ()
+        gates, "broken_invariants", lambda run, _: [fact] if run.number == 1 else ()
     )
     gate = Gate.of(Compiler())
     with pytest.raises(AssertionError):

@@ -33,6 +33,7 @@ from pytest_ascendcache.contract.facts import (
 from pytest_ascendcache.contract.outcome import KEPT, REMOVED, REWRITTEN, STORED
 from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation.aftermath import LITTER, REPORT
 from pytest_ascendcache.operators import OperatorSpec
 
 UPGRADE = Subject(SubjectKind.EVENT, "version change")
@@ -262,7 +263,7 @@ class Life:
                 findings.deviates(Question.PRIVATE, Place.OPEN_TO_ALL, "everybody may write", path)
         debugged = bool(options.debug_level) or options.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
-            if not (debugged and left.name.startswith("kernel_meta")):
+            if not (left.name.startswith(LITTER) and (debugged or left.name == REPORT)):
                 where = "left in the working directory"
                 findings.deviates(Question.PRIVATE, Place.LEFT, where, left.name)
             remove(left)

@@ -30,6 +30,7 @@ from pytest_ascendcache.observation import (
     Run,
     probe_network,
 )
+from pytest_ascendcache.observation.aftermath import LITTER
 from pytest_ascendcache.operators import OperatorSpec
 
 _POISONS = (
@@ -134,7 +135,7 @@ def test_nothing_is_left_in_the_working_directory(
 def test_debugging_leaves_only_kernel_meta_there(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.compile(add, mode=ENABLE, debug_level=1)
     names = {path.name for path in cache.work.iterdir()}
-    assert [name for name in names if not name.startswith("kernel_meta")] == []
+    assert [name for name in names if not name.startswith(LITTER)] == []
 
 
 # --- names and links that lead elsewhere ------------------------------------------------------

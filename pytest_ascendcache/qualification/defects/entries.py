@@ -381,7 +381,7 @@ class DirectoriesForEveryone(Fs):
 @defect(MODES, overrides=OutputPolicy.deliver, harm=Harm.MISPLACED)
 def working_directory_litter(self, right, output, index, model):
     """A run leaves a statistics file in the working directory."""
-    Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))
+    Path("operators_result.json").write_text(json.dumps({"operators": index + 1}))
     return right(output, index, model)
 
 
