@@ -191,10 +191,10 @@ def _is_under(one: Cause, other: Cause) -> bool:
         return False
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
     untold = unknown and (other.fact is None or other.is_claim)
-    if {*other.rules} <= {*one.rules} and (other.verdict != "fail" or untold):
-        return True  # milder, or not told apart by a fact
     if other.verdict in UNDECIDED:
         return one.is_misplaced or (one.is_basic and one.mode == "enable")
+    if {*other.rules} <= {*one.rules} and (other.verdict == "warn" or untold):
+        return True  # milder, or not told apart by a fact
     if _explains(one.rule, other.rule):
         return True
     if one.fact is None or other.fact is None:

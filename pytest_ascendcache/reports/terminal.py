@@ -13,6 +13,7 @@ import pytest
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
+from pytest_ascendcache.contract.facts import Aspect
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.accounted import accounted
 from pytest_ascendcache.reports.answer import (
@@ -400,6 +401,9 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     _broken(terminal, cause, rule["id"])
     if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))
+        if cause.fact is not None and cause.fact.aspect is Aspect.ENDING:
+            for step in check["evidence"]["steps"][-1:]:
+                _output(terminal, step["output"])
     else:
         if cause.seen:
             harm, colon = harm_of(cause, language), terminal.say("t_colon")

@@ -16,8 +16,8 @@ from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.why.lab import Lab
 from pytest_ascendcache.why.page import as_json, page
 from pytest_ascendcache.why.record import differences, read_record, record_text
-from pytest_ascendcache.why.request import Request, RequestError, read_request
-from pytest_ascendcache.why.study import Answer, study
+from pytest_ascendcache.why.request import RequestError, UserRequest, read_request
+from pytest_ascendcache.why.study import MissAnswer, study
 
 _PROGRAM = "ascendcache-why"
 _BUDGET = 40
@@ -103,7 +103,7 @@ def _check(options: argparse.Namespace) -> None:
                 raise RequestError(f"--{name}={path}: {error.strerror}.") from None
 
 
-def _studied(request: Request, options: argparse.Namespace, language: Language) -> int:
+def _studied(request: UserRequest, options: argparse.Namespace, language: Language) -> int:
     recorded = []
     if options.against is not None:
         record = read_record(options.against)
@@ -120,7 +120,7 @@ def _studied(request: Request, options: argparse.Namespace, language: Language) 
     print(shown.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     if options.report is not None:
         write_output(options.report, as_json(found))
-    return int(found.answer not in (Answer.SERVED, Answer.EXPLAINED))
+    return int(found.answer not in (MissAnswer.SERVED, MissAnswer.EXPLAINED))
 
 
 def _announcer(language: Language) -> Callable[[int, int], None]:

@@ -27,7 +27,7 @@ from pytest_ascendcache.processes.launch import Command, ProcessLauncher
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH
 from pytest_ascendcache.release.kernels import KERNEL_CACHE, copy_file
-from pytest_ascendcache.why.request import Fix, Place, Request
+from pytest_ascendcache.why.request import Fix, PlaceOfUse, UserRequest
 
 STAMP = f"{KERNEL_CACHE}/version.info"
 _REDIRECTED = ("ASCEND_WORK_PATH", "ASCEND_PROCESS_LOG_PATH", "NPU_COLLECT_PATH", "PARA_DEBUG_PATH")
@@ -40,7 +40,7 @@ class OutOfBudgetError(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Attempt:
     """What one run delivered and did to its copy of the cache.
 
     ``served`` says of each operator whether its kernel came from the cache. ``failure`` says how
@@ -70,7 +70,7 @@ class Lab:
 
     def __init__(
         self,
-        request: Request,
+        request: UserRequest,
         directory: Path,
         budget: int,
         seconds: float,
@@ -79,7 +79,7 @@ class Lab:
         self.request, self.runs, self.budget = request, 0, budget
         self._directory, self._seconds, self._announce = directory, seconds, announce
         self._launcher = ProcessLauncher({"atc": (str(request.program),)})
-        self._known: dict[object, Outcome] = {}
+        self._known: dict[object, Attempt] = {}
         self._marks: dict[str, Canary] = {}
         self._masters: dict[tuple[Path, str], Path] = {}
         self.stamp = ""
@@ -87,7 +87,7 @@ class Lab:
         self._whole: dict[str, Path] = {}
         self.unread: list[str] = []
 
-    def run(self, place: Place) -> Outcome:
+    def run(self, place: PlaceOfUse) -> Attempt:
         """The outcome of a place; made now unless it is known. Raises ``OutOfBudgetError``, and
         ``ToolchainError`` if the program cannot be started."""
         if place.key in self._known:
@@ -103,7 +103,7 @@ class Lab:
         self._known[place.key] = outcome
         return outcome
 
-    def refilled(self, place: Place, outcome: Outcome) -> Outcome:
+    def refilled(self, place: PlaceOfUse, outcome: Attempt) -> Attempt:
         """The outcome of a place on a cache that just its own run ``outcome`` has filled: a
         control of the marks, and of whether the command hits at all."""
         own = outcome.kept / KERNEL_CACHE / place.soc
@@ -113,7 +113,7 @@ class Lab:
         self._masters[(outcome.kept, place.soc)] = outcome.kept
         return self.run(control)
 
-    def mend(self, soc: str, outcome: Outcome) -> frozenset[str]:
+    def mend(self, soc: str, outcome: Attempt) -> frozenset[str]:
         """Mark entries that a run compiled again, so that ``Place.mended`` may name them."""
         for stem, entry in read_entries(outcome.kept / KERNEL_CACHE / soc).items():
             if stem in outcome.rewritten and entry.is_valid:
@@ -150,7 +150,7 @@ class Lab:
             (directory / path.name).unlink(missing_ok=True)
             self.unread.append(str(path))
 
-    def _prepare(self, place: Place, cache: Path) -> None:
+    def _prepare(self, place: PlaceOfUse, cache: Path) -> None:
         master = self._master(place.cache, place.soc)
         for path, _, names in os.walk(master):
             target = cache / os.path.relpath(path, master)
@@ -174,7 +174,7 @@ class Lab:
             own.rename(cache / moved.name)
             own.symlink_to(cache / moved.name)
 
-    def _command(self, place: Place, here: Path, cache: Path, output: Path) -> Command:
+    def _command(self, place: PlaceOfUse, here: Path, cache: Path, output: Path) -> Command:
         """The command with everything that it writes below ``here``."""
         options = {**place.options, atc.CACHE_DIR: str(cache)}
         options[atc.OUTPUT] = str(output / "model" if options.get(atc.MODEL) else output)
@@ -194,7 +194,7 @@ class Lab:
         arguments = [f"--{key}={value}" for key, value in options.items()]
         return Command("atc", arguments, environment, here / "work")
 
-    def _run(self, place: Place, here: Path, cache: Path) -> Outcome:
+    def _run(self, place: PlaceOfUse, here: Path, cache: Path) -> Attempt:
         output = here / "out"
         for each in (output, here / "work", here / "home"):
             each.mkdir()
@@ -221,7 +221,7 @@ class Lab:
             if stem in changed or (faults[stem] and entries[stem].is_valid)
         }
         served, keys = self._delivered(output, bool(place.options.get(atc.MODEL)))
-        outcome = Outcome(
+        outcome = Attempt(
             served=served if not failure else {},
             failure=failure,
             stamps=(stamp, _text(cache / STAMP)),

@@ -17,8 +17,15 @@ from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.kernels import KERNEL_CACHE
-from pytest_ascendcache.why.lab import Lab, Outcome
-from pytest_ascendcache.why.request import Change, Fix, Kind, Place, Request, option_set
+from pytest_ascendcache.why.lab import Attempt, Lab
+from pytest_ascendcache.why.request import (
+    Fix,
+    InputKind,
+    PlaceOfUse,
+    SingleChange,
+    UserRequest,
+    option_set,
+)
 
 _LIST = re.compile(r"^\s*op_debug_list\s*=\s*(.+)$", re.MULTILINE)
 ENABLE = CacheMode.ENABLE.value
@@ -29,38 +36,38 @@ def entries_of(root: Path, soc: str) -> dict[str, Entry]:
     return read_entries(root / KERNEL_CACHE / soc)
 
 
-def suspects(request: Request) -> list[Change]:
+def suspects(request: UserRequest) -> list[SingleChange]:
     """Suspects that options, variables and names of files show."""
     return [*_directory(request), *_switches(request), *_chip(request)]
 
 
-def _directory(request: Request) -> Iterator[Change]:
+def _directory(request: UserRequest) -> Iterator[SingleChange]:
     consulted, origin = request.consulted
     if consulted.resolve() != request.cache:
         there = str(request.cache)
-        yield Change(
-            *(Kind.DIRECTORY, origin, str(consulted), there),
+        yield SingleChange(
+            *(InputKind.DIRECTORY, origin, str(consulted), there),
             lambda place: replace(place, cache=request.cache),
         )
 
 
-def _switches(request: Request) -> Iterator[Change]:
+def _switches(request: UserRequest) -> Iterator[SingleChange]:
     options = request.options
     mode = options.get(atc.CACHE_MODE, "")
     enabled = option_set(atc.CACHE_MODE, ENABLE)
 
     if mode in ("", CacheMode.DISABLE.value):
-        yield Change(Kind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
+        yield SingleChange(InputKind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
     if mode == CacheMode.FORCE.value:
-        yield Change(Kind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
+        yield SingleChange(InputKind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
     if options.get(atc.DEBUG_LEVEL, "0") not in ("0", ""):
-        yield _without(Kind.DEBUG_LEVEL, atc.DEBUG_LEVEL, options[atc.DEBUG_LEVEL])
+        yield _without(InputKind.DEBUG_LEVEL, atc.DEBUG_LEVEL, options[atc.DEBUG_LEVEL])
     if config := options.get(atc.DEBUG_CONFIG, ""):
-        yield _without(Kind.DEBUG_CONFIG, atc.DEBUG_CONFIG, config, _listed(Path(config)))
+        yield _without(InputKind.DEBUG_CONFIG, atc.DEBUG_CONFIG, config, _listed(Path(config)))
 
 
-def _without(kind: Kind, name: str, here: str, about: str = "") -> Change:
-    return Change(kind, name, here, "", option_set(name, None), about)
+def _without(kind: InputKind, name: str, here: str, about: str = "") -> SingleChange:
+    return SingleChange(kind, name, here, "", option_set(name, None), about)
 
 
 def _listed(config: Path) -> str:
@@ -71,7 +78,7 @@ def _listed(config: Path) -> str:
     return match[1].strip() if match else ""
 
 
-def _chip(request: Request) -> Iterator[Change]:
+def _chip(request: UserRequest) -> Iterator[SingleChange]:
     """The chip with most entries, if the cache has none of the one that is compiled for."""
     soc, above = request.options.get(atc.SOC, ""), request.cache / KERNEL_CACHE
     if entries_of(request.cache, soc) or not above.is_dir():
@@ -79,10 +86,10 @@ def _chip(request: Request) -> Iterator[Change]:
     counts = {each.name: len(read_entries(each)) for each in above.iterdir() if each.is_dir()}
     most = max(counts, key=lambda name: counts[name], default="")
     if counts.get(most):
-        yield Change(Kind.CHIP, atc.SOC, soc, most, option_set(atc.SOC, most))
+        yield SingleChange(InputKind.CHIP, atc.SOC, soc, most, option_set(atc.SOC, most))
 
 
-def seen(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
+def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
     """Suspects that a run shows by what it did to its copy of the cache.
 
     A force run removes and compiles everything whatever state it is in, so it shows nothing.
@@ -94,13 +101,13 @@ def seen(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
     original = place.cache / KERNEL_CACHE / place.soc
     if original.is_symlink() and Fix.LINK not in place.fixes:
         there = str(original.resolve())
-        found.append(_fix(Kind.LINK, str(original), there, Fix.LINK))
+        found.append(_fix(InputKind.LINK, str(original), there, Fix.LINK))
     if before != after and before and Fix.STAMP not in place.fixes:
         lab.stamp = after
-        found.append(_fix(Kind.STAMP, *first_difference(after, before), Fix.STAMP))
+        found.append(_fix(InputKind.STAMP, *first_difference(after, before), Fix.STAMP))
         return found  # a purge hides the rest
     if outcome.gone and Fix.TIMES not in place.fixes:
-        found.append(_fix(Kind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
+        found.append(_fix(InputKind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
     again = sorted(lab.mend(place.soc, outcome) - place.mended)
     damaged = [stem for stem in again if outcome.rewritten[stem]]
     for stems in damaged, [stem for stem in again if stem not in damaged]:
@@ -110,18 +117,18 @@ def seen(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
     return found
 
 
-def _mended(faults: list[str], stems: list[str]) -> Change:
+def _mended(faults: list[str], stems: list[str]) -> SingleChange:
     named = stems[0] if len(stems) == 1 else f"{stems[0]}, ..."
-    return Change(
-        *(Kind.DAMAGED if faults[0] else Kind.REFUSED, stems[0], "; ".join(faults[:2])),
+    return SingleChange(
+        *(InputKind.DAMAGED if faults[0] else InputKind.REFUSED, stems[0], "; ".join(faults[:2])),
         str(len(stems)),
         lambda place: replace(place, mended=place.mended | {*stems}),
         named,
     )
 
 
-def _fix(kind: Kind, here: str, there: str, fix: Fix) -> Change:
-    return Change(
+def _fix(kind: InputKind, here: str, there: str, fix: Fix) -> SingleChange:
+    return SingleChange(
         *(kind, fix.value, here, there),
         lambda place: replace(place, fixes=place.fixes | {fix}),
     )

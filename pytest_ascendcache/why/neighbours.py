@@ -24,9 +24,15 @@ from pytest_ascendcache.operators import (
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.kernels import KERNEL_CACHE
-from pytest_ascendcache.why.lab import Lab, Outcome
+from pytest_ascendcache.why.lab import Attempt, Lab
 from pytest_ascendcache.why.look import entries_of
-from pytest_ascendcache.why.request import Change, Kind, Place, option_set, variable_set
+from pytest_ascendcache.why.request import (
+    InputKind,
+    PlaceOfUse,
+    SingleChange,
+    option_set,
+    variable_set,
+)
 
 _TYPES = ("float16", "float32", "bfloat16", "int32")
 _FORMATS = ("ND", "NCHW", "NHWC")
@@ -41,7 +47,7 @@ _Variant = tuple[OperatorSpec, str, OperatorSpec]
 """An operator, how it is changed, and what it becomes."""
 
 
-def unclaimed(place: Place, outcome: Outcome) -> bool:
+def unclaimed(place: PlaceOfUse, outcome: Attempt) -> bool:
     """Whether there are entries of the types that a run missed, of none of its keys."""
     stems = [outcome.keys[name] for name in outcome.missed]
     types = {match["type"] for each in stems if (match := Entry.stems.fullmatch(each))}
@@ -51,7 +57,7 @@ def unclaimed(place: Place, outcome: Outcome) -> bool:
     return any(is_any or entries[each].operator_type in types for each in others)
 
 
-def other_requests(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
+def other_requests(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
     """Changes of operators that turn them into ones that the cache serves, each for all operators
     in which it is the same."""
     try:
@@ -77,17 +83,17 @@ def other_requests(lab: Lab, place: Place, outcome: Outcome) -> list[Change]:
 
 def _operator_change(
     label: str, operators: tuple[OperatorSpec, ...], become: Mapping[str, OperatorSpec]
-) -> Change:
+) -> SingleChange:
     first = next(iter(become))
     before = next(each for each in operators if each.name == first)
 
-    def apply(place: Place) -> Place:
+    def apply(place: PlaceOfUse) -> PlaceOfUse:
         given = place.files.get(atc.SINGLE_OP) or json.dumps(single_op_document(operators))
         changed = dict(zip(become, single_op_document([*become.values()]), strict=True))
         document = [changed.get(str(each.get("name")), each) for each in json.loads(given)]
         return replace(place, files={**place.files, atc.SINGLE_OP: json.dumps(document)})
 
-    return Change(Kind.OPERATOR, label, said(before), said(become[first]), apply, first)
+    return SingleChange(InputKind.OPERATOR, label, said(before), said(become[first]), apply, first)
 
 
 def said(operator: OperatorSpec) -> str:
@@ -100,7 +106,9 @@ def said(operator: OperatorSpec) -> str:
     return f"{operator.type}({tensors}{'; ' + values if values else ''})"
 
 
-def _served(lab: Lab, place: Place, tried: Mapping[str, _Variant], wanted: set[str]) -> set[str]:
+def _served(
+    lab: Lab, place: PlaceOfUse, tried: Mapping[str, _Variant], wanted: set[str]
+) -> set[str]:
     """The variants that the cache serves, except kernels that are ``wanted`` as they are.
 
     One that cannot be compiled ends a run; it is repeated with those behind it that are changed in
@@ -183,7 +191,7 @@ def _shaped(operator: OperatorSpec, old: int, new: int, first: bool = False) -> 
     return _mapped(operator, change)
 
 
-def single_changes(place: Place, asked: str) -> Iterator[Change]:
+def single_changes(place: PlaceOfUse, asked: str) -> Iterator[SingleChange]:
     """Other values of options that change kernels, the likely ones first, where the request is for
     the chip ``asked``."""
     options = place.options
@@ -191,7 +199,7 @@ def single_changes(place: Place, asked: str) -> Iterator[Change]:
     above = place.cache / KERNEL_CACHE
     chips = sorted(each.name for each in above.iterdir() if each.is_dir()) if above.is_dir() else []
     for chip in [each for each in chips if each != place.soc and entries_of(place.cache, each)][:3]:
-        yield Change(Kind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
+        yield SingleChange(InputKind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
     if options.get(atc.PRECISION_FILE):
         yield _option(place, atc.PRECISION_FILE, None)
     if options.get(atc.MODE_TYPES):
@@ -209,9 +217,9 @@ def single_changes(place: Place, asked: str) -> Iterator[Change]:
     for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
         if place.environment.get(name):
             here = place.environment[name]
-            yield Change(Kind.VARIABLE, name, here, "", variable_set(name, None))
+            yield SingleChange(InputKind.VARIABLE, name, here, "", variable_set(name, None))
 
 
-def _option(place: Place, name: str, value: str | None) -> Change:
+def _option(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:
     here = place.options.get(name, "")
-    return Change(Kind.OPTION, name, here, value or "", option_set(name, value))
+    return SingleChange(InputKind.OPTION, name, here, value or "", option_set(name, value))

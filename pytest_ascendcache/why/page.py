@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.why.request import Change, Kind
-from pytest_ascendcache.why.study import Answer, Cause, Study
+from pytest_ascendcache.why.request import InputKind, SingleChange
+from pytest_ascendcache.why.study import MissAnswer, MissCause, Study
 from pytest_ascendcache.words.layout import wrapped
 
 _SHOWN = 4
@@ -38,7 +38,7 @@ def page(found: Study, language: Language) -> list[str]:
 
 
 def _left(found: Study, language: Language) -> Iterator[str]:
-    if found.answer is Answer.SERVED:
+    if found.answer is MissAnswer.SERVED:
         yield text("why_nothing", language)
     elif found.untold:
         yield text(
@@ -56,17 +56,17 @@ def _left(found: Study, language: Language) -> Iterator[str]:
         yield text("why_unproven", language, **_values(each, language))
 
 
-def sentence(cause: Cause, language: Language) -> str:
+def sentence(cause: MissCause, language: Language) -> str:
     """The cause in one sentence."""
     change = cause.change
     key = f"why_{change.kind.value}"
-    if change.about and change.kind is Kind.DEBUG_CONFIG:
+    if change.about and change.kind is InputKind.DEBUG_CONFIG:
         key += "_list"
     return text(key, language, **_values(change, language))
 
 
-def _values(change: Change, language: Language) -> dict[str, str]:
-    unset = text("why_default" if change.kind is Kind.OPTION else "why_unset", language)
+def _values(change: SingleChange, language: Language) -> dict[str, str]:
+    unset = text("why_default" if change.kind is InputKind.OPTION else "why_unset", language)
     return {
         "name": change.name,
         "here": translated(change.here, language) or unset,
@@ -75,7 +75,7 @@ def _values(change: Change, language: Language) -> dict[str, str]:
     }
 
 
-def _who(cause: Cause, found: Study, language: Language) -> str:
+def _who(cause: MissCause, found: Study, language: Language) -> str:
     missed = found.operators - found.served
     if len(cause.operators) == found.operators == missed:
         names = text("why_all", language)
@@ -91,9 +91,9 @@ def _names(names: Sequence[str], language: Language) -> str:
     return text("why_more", language, names=shown, count=len(names) - _SHOWN)
 
 
-def _shown(cause: Cause, language: Language) -> str:
+def _shown(cause: MissCause, language: Language) -> str:
     key = "why_proven" if cause.is_proven else "why_inferred"
-    if cause.change.kind in (Kind.NEW, Kind.UNSTABLE):
+    if cause.change.kind in (InputKind.NEW, InputKind.UNSTABLE):
         key = "why_refilled"
     return text(key, language, count=len(cause.operators), runs=cause.runs)
 
@@ -131,7 +131,7 @@ def as_json(found: Study) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _plain(change: Change) -> dict[str, str]:
+def _plain(change: SingleChange) -> dict[str, str]:
     return {
         "kind": change.kind.value,
         "name": change.name,

@@ -27,10 +27,10 @@ from pytest_ascendcache.why.request import (
     DIGEST,
     DIRECTORY_OPTIONS,
     FILE_OPTIONS,
-    Change,
-    Kind,
-    Request,
+    InputKind,
     RequestError,
+    SingleChange,
+    UserRequest,
     content_set,
     option_set,
     overlaid,
@@ -50,12 +50,12 @@ _PLACES = frozenset((atc.OUTPUT, atc.CACHE_DIR, "debug_dir"))
 """Options that say where files go; the cache directory is a suspect of its own."""
 
 
-def record_text(request: Request) -> str:
+def record_text(request: UserRequest) -> str:
     """The record of a place as JSON."""
     return json.dumps(_record(request), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _record(request: Request) -> dict[str, Any]:
+def _record(request: UserRequest) -> dict[str, Any]:
     options, environment = request.options, request.environment
     return {
         "ascendcache-why": _SCHEMA,
@@ -126,7 +126,7 @@ def read_record(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def differences(request: Request, there: Mapping[str, Any]) -> list[Change]:
+def differences(request: UserRequest, there: Mapping[str, Any]) -> list[SingleChange]:
     """How this place differs from a recorded one, as changes that make it like that one. Those
     without ``apply`` are known by digests only."""
     here = _record(request)
@@ -148,42 +148,44 @@ def _union(
             yield name, mine.get(name), theirs.get(name)
 
 
-def _options(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+def _options(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[SingleChange]:
     for name, mine, theirs in _union(here, there, "options"):
         by_content = name in (*FILE_OPTIONS, *DIRECTORY_OPTIONS) and (mine and theirs)
         absent = name in FILE_OPTIONS and not mine  # its content comes with _files
         if by_content or absent or name in (atc.CACHE_MODE, *_PLACES):
             continue
-        yield Change(Kind.OPTION, name, mine or "", theirs or "", option_set(name, theirs))
+        yield SingleChange(
+            InputKind.OPTION, name, mine or "", theirs or "", option_set(name, theirs)
+        )
 
 
-def _variables(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+def _variables(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[SingleChange]:
     for name, mine, theirs in _union(here, there, "variables"):
         if name == "ASCEND_CACHE_PATH" or (name in _PACKAGES and mine and theirs):
             continue
         is_here = name not in _PACKAGES or not theirs
         apply = variable_set(name, theirs) if is_here else None
-        yield Change(Kind.VARIABLE, name, mine or "", theirs or "", apply)
+        yield SingleChange(InputKind.VARIABLE, name, mine or "", theirs or "", apply)
 
 
-def _digests(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+def _digests(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[SingleChange]:
     for name, mine, theirs in _union(here, there, "digests"):
         one, other = (f"{DIGEST}{each[:12]}" if each else "" for each in (mine, theirs))
         apply = None if theirs else variable_set(name, None)
-        yield Change(Kind.VARIABLE, name, one, other, apply)
+        yield SingleChange(InputKind.VARIABLE, name, one, other, apply)
 
 
-def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[SingleChange]:
     for name, mine, theirs in _union(here, there, "files"):
         if theirs is None:
             continue  # its option is a difference already
         text = theirs.get("text")
-        kind = Kind.OPERATOR if name == atc.SINGLE_OP and text is not None else Kind.FILE
+        kind = InputKind.OPERATOR if name == atc.SINGLE_OP and text is not None else InputKind.FILE
         shown = _first_lines(mine or {}, theirs)
-        if kind is Kind.OPERATOR:
+        if kind is InputKind.OPERATOR:
             shown = _operators((mine or {}).get("text", ""), text) or shown
         apply = None if text is None else content_set(name, text)
-        yield Change(kind, f"--{name}", *shown, apply)
+        yield SingleChange(kind, f"--{name}", *shown, apply)
 
 
 def _first_lines(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, str]:
@@ -207,7 +209,7 @@ def _operators(mine: str, theirs: str) -> tuple[str, str] | None:
     return first, second
 
 
-def _trees(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change]:
+def _trees(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[SingleChange]:
     """Differences of packages and banks, one for each small file, else one for all the rest."""
     for key in sorted({*here["trees"]} & {*there["trees"]}):
         trees = {"tree": here["trees"][key]}, {"tree": there["trees"][key]}
@@ -218,6 +220,8 @@ def _trees(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[Change
                 continue
             shown = _first_lines(mine or {}, theirs)
             apply = overlaid(key, name, theirs["text"])
-            yield Change(Kind.FILE, f"{key}: {name}", *shown, apply)
+            yield SingleChange(InputKind.FILE, f"{key}: {name}", *shown, apply)
         if others:
-            yield Change(Kind.FILE, key, f"{others} other files", f"{others} other files")
+            yield SingleChange(
+                InputKind.FILE, key, f"{others} other files", f"{others} other files"
+            )

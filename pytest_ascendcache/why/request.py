@@ -33,7 +33,7 @@ class Fix(str, Enum):
     LINK = "a directory in place of a link"
 
 
-class Kind(str, Enum):
+class InputKind(str, Enum):
     """The kind of a cause. The values are parts of the keys of texts, and appear in reports."""
 
     DIRECTORY = "directory"
@@ -57,7 +57,7 @@ class Kind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class PlaceOfUse:
     """One way to run the command: options and variables, the cache that is copied for the run,
     and what is mended in the copy: ``mended`` are entries in place of which a run of the
     same command put whole ones. ``files`` are contents of files that options name, by option;
@@ -89,7 +89,7 @@ class Place:
         )
 
 
-Apply = Callable[[Place], Place]
+Apply = Callable[[PlaceOfUse], PlaceOfUse]
 """What makes another place of one."""
 
 
@@ -119,23 +119,23 @@ def _set(values: Mapping[str, str], name: str, value: str | None) -> dict[str, s
 
 
 @dataclass(frozen=True)
-class Change:
+class SingleChange:
     """A suspect: how this place differs from one that hits, and how to try that one. ``here`` and
     ``there`` are values for the reader. Without ``apply`` it is known by a digest only."""
 
-    kind: Kind
+    kind: InputKind
     name: str
     here: str
     there: str
     apply: Apply | None = field(default=None, compare=False)
     about: str = ""
 
-    def applied(self, place: Place) -> Place:
+    def applied(self, place: PlaceOfUse) -> PlaceOfUse:
         return place if self.apply is None else self.apply(place)
 
 
 @dataclass(frozen=True)
-class Request:
+class UserRequest:
     """A command line: the program, its options, the environment that it runs in. ``cache`` is the
     directory in which the user expects the kernels."""
 
@@ -154,14 +154,14 @@ class Request:
         return Path(self.environment.get("HOME") or "/") / "atc_data", HOME_CACHE
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PlaceOfUse:
         """The place as it is."""
-        return Place(self.options, self.environment, self.consulted[0])
+        return PlaceOfUse(self.options, self.environment, self.consulted[0])
 
 
 def read_request(
     words: Sequence[str], variables: Mapping[str, str], work: Path, cache: Path | None
-) -> Request:
+) -> UserRequest:
     """Read a command line that is run in the directory ``work``. Raises ``RequestError``."""
     names = [each for each in words if not atc.ASSIGNMENT.fullmatch(each)]
     if not names or names[0].startswith("-"):
@@ -182,7 +182,7 @@ def read_request(
     environment = {**variables, **command.environment}
     if environment.get(CACHE_PATH):
         environment[CACHE_PATH] = os.path.normpath(work / environment[CACHE_PATH].strip())
-    request = Request(find_program(names[0], "atc"), options, environment, work)
+    request = UserRequest(find_program(names[0], "atc"), options, environment, work)
     expected = work / cache if cache is not None else work / request.consulted[0]
     if cache is not None and not expected.is_dir():
         raise RequestError(f"--cache={cache} is not a directory; name one that holds a cache.")

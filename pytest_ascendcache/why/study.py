@@ -11,17 +11,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pytest_ascendcache.why.lab import Lab, Outcome, OutOfBudgetError
+from pytest_ascendcache.why.lab import Attempt, Lab, OutOfBudgetError
 from pytest_ascendcache.why.look import ENABLE, entries_of, seen, suspects
 from pytest_ascendcache.why.neighbours import other_requests, single_changes, unclaimed
-from pytest_ascendcache.why.request import DIGEST, Change, Kind, Place, Request, RequestError
+from pytest_ascendcache.why.request import (
+    DIGEST,
+    InputKind,
+    PlaceOfUse,
+    RequestError,
+    SingleChange,
+    UserRequest,
+)
 from pytest_ascendcache.why.search import bound, smallest
 
-_SWITCHES = (Kind.MODE, Kind.FORCE, Kind.DEBUG_LEVEL, Kind.DEBUG_CONFIG, Kind.DIRECTORY)
+_SWITCHES = (
+    InputKind.MODE,
+    InputKind.FORCE,
+    InputKind.DEBUG_LEVEL,
+    InputKind.DEBUG_CONFIG,
+    InputKind.DIRECTORY,
+)
 """Suspects that the documents make causes even where no run can show it."""
 
 
-class Answer(str, Enum):
+class MissAnswer(str, Enum):
     """What a study comes to. The values appear in reports."""
 
     SERVED = "served"
@@ -31,11 +44,11 @@ class Answer(str, Enum):
 
 
 @dataclass(frozen=True)
-class Cause:
+class MissCause:
     """Why some operators are not served. ``is_proven``: runs show it in both directions. ``runs``
     were needed until it was found."""
 
-    change: Change
+    change: SingleChange
     operators: tuple[str, ...]
     is_proven: bool
     runs: int = 0
@@ -47,21 +60,21 @@ class Study:
     cache has other kernels of their types, and blind if nothing is served even from a cache that
     the same command has just filled."""
 
-    request: Request
+    request: UserRequest
     operators: int = 0
     served: int = 0
-    causes: list[Cause] = field(default_factory=list)
+    causes: list[MissCause] = field(default_factory=list)
     untold: tuple[str, ...] = ()
-    differences: list[Change] = field(default_factory=list)
+    differences: list[SingleChange] = field(default_factory=list)
     runs: int = 0
     unread: int = 0
     is_out_of_budget: bool = False
     is_blind: bool = False
     is_near: bool = False
-    answer: Answer = Answer.UNDECIDED
+    answer: MissAnswer = MissAnswer.UNDECIDED
 
 
-def study(request: Request, lab: Lab, recorded: Sequence[Change] = ()) -> Study:
+def study(request: UserRequest, lab: Lab, recorded: Sequence[SingleChange] = ()) -> Study:
     """Find out why a command misses; ``recorded`` are differences from where it hits. Raises
     ``RequestError`` if the command fails by itself, ``ToolchainError`` if it cannot be started."""
     found = Study(request)
@@ -73,20 +86,20 @@ def study(request: Request, lab: Lab, recorded: Sequence[Change] = ()) -> Study:
     found.runs, found.unread = lab.runs, len(lab.unread)
     explained = {name for cause in found.causes for name in cause.operators}
     if found.operators and found.served == found.operators:
-        found.answer = Answer.SERVED
+        found.answer = MissAnswer.SERVED
     elif found.causes and len(explained) + found.served >= found.operators:
-        found.answer = Answer.EXPLAINED
+        found.answer = MissAnswer.EXPLAINED
     elif found.causes:
-        found.answer = Answer.PARTLY
+        found.answer = MissAnswer.PARTLY
     return found
 
 
 class _Experiment:
-    def __init__(self, request: Request, lab: Lab, found: Study) -> None:
+    def __init__(self, request: UserRequest, lab: Lab, found: Study) -> None:
         self._request, self._lab, self._found = request, lab, found
-        self._pool: list[Change] = []
+        self._pool: list[SingleChange] = []
 
-    def run(self, recorded: Sequence[Change]) -> None:
+    def run(self, recorded: Sequence[SingleChange]) -> None:
         lab, found = self._lab, self._found
         base = lab.run(self._request.place)
         if base.failure:
@@ -106,14 +119,14 @@ class _Experiment:
         self._blame(base, full)
         self._rest(base, full)
 
-    def _place(self, changes: Iterable[Change]) -> Place:
+    def _place(self, changes: Iterable[SingleChange]) -> PlaceOfUse:
         """The place with some changes, in the order of the pool."""
         place, chosen = self._request.place, list(changes)
         for each in self._pool:
             place = each.applied(place) if each in chosen else place
         return place
 
-    def _with_all(self) -> Outcome:
+    def _with_all(self) -> Attempt:
         """The outcome with all suspects changed, and those too that only this shows. A suspect that
         makes the command fail is left out."""
         while True:
@@ -130,7 +143,7 @@ class _Experiment:
             else:
                 self._pool = more
 
-    def _beyond(self, full: Outcome) -> Outcome:
+    def _beyond(self, full: Attempt) -> Attempt:
         """Try single changes of options, and variants of operators, that no suspect names."""
         lab, place = self._lab, self._place(self._pool)
         if others := other_requests(lab, place, full):
@@ -148,16 +161,16 @@ class _Experiment:
         return full
 
     @staticmethod
-    def _fewer(outcome: Outcome, than: Outcome) -> bool:
+    def _fewer(outcome: Attempt, than: Attempt) -> bool:
         return bool(outcome.served) and len(outcome.missed) < len(than.missed)
 
-    def _blame(self, base: Outcome, full: Outcome) -> None:
+    def _blame(self, base: Attempt, full: Attempt) -> None:
         """Search the smallest set of changes, and tell which operators each is the cause of."""
         goal = full.missed
         if not self._fewer(full, base):
             return
 
-        def reaches(some: Sequence[Change]) -> bool:
+        def reaches(some: Sequence[SingleChange]) -> bool:
             outcome = self._lab.run(self._place(some))
             return bool(outcome.served) and outcome.missed <= goal
 
@@ -167,38 +180,40 @@ class _Experiment:
             outcome = self._lab.run(self._place(others))
             back = outcome.missed - goal if outcome.served else base.missed - goal
             if back:
-                cause = Cause(change, tuple(sorted(back)), True, self._lab.runs)
+                cause = MissCause(change, tuple(sorted(back)), True, self._lab.runs)
                 self._found.causes.append(cause)
         self._found.causes.sort(key=lambda each: -len(each.operators))
 
-    def _rest(self, base: Outcome, full: Outcome) -> None:
+    def _rest(self, base: Attempt, full: Attempt) -> None:
         """Tell of operators that no change makes hits why that may be right."""
         rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
         is_cold = not entries_of(self._request.cache, place.soc)
         if is_cold and rest:
             proven = {each.change for each in found.causes}
-            empty = Change(Kind.EMPTY, place.soc, str(self._request.cache), "")
+            empty = SingleChange(InputKind.EMPTY, place.soc, str(self._request.cache), "")
             for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
                 if each not in proven:
-                    found.causes.append(Cause(each, rest, False))
+                    found.causes.append(MissCause(each, rest, False))
         elif rest and place.options.get("op_compiler_cache_mode") == ENABLE:
             again = self._lab.refilled(place, full)
             hits = tuple(name for name in rest if again.served.get(name))
             never = tuple(name for name in rest if name not in hits)
             found.is_near = bool(unclaimed(place, full))
             if hits and not found.is_near:
-                new = Change(Kind.NEW, place.soc, str(len(full.stored)), str(self._request.cache))
-                found.causes.append(Cause(new, hits, True, self._lab.runs))
+                new = SingleChange(
+                    InputKind.NEW, place.soc, str(len(full.stored)), str(self._request.cache)
+                )
+                found.causes.append(MissCause(new, hits, True, self._lab.runs))
             found.is_blind = not hits
             if never and hits:
-                change = Change(Kind.UNSTABLE, "", "", "")
-                found.causes.append(Cause(change, never, True, self._lab.runs))
+                change = SingleChange(InputKind.UNSTABLE, "", "", "")
+                found.causes.append(MissCause(change, never, True, self._lab.runs))
         explained = {name for cause in found.causes for name in cause.operators}
         found.untold = tuple(sorted(base.missed - explained))
 
 
-def _united(changes: Sequence[Change], others: Iterable[Change]) -> list[Change]:
+def _united(changes: Sequence[SingleChange], others: Iterable[SingleChange]) -> list[SingleChange]:
     """Changes in order, each thing that is changed once."""
     named = {(each.kind, each.name) for each in changes}
     return [*changes, *(each for each in others if (each.kind, each.name) not in named)]

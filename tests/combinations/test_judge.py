@@ -63,7 +63,7 @@ def judge(options: dict[str, Any], **more: Any) -> Judge:
         (ENABLE, Known.VALID, {HIT}),
         (ENABLE, Known.DAMAGED, {HEALED, STAYS, PURGED}),
         (ENABLE, Known.OUTDATED, {HIT, HEALED, NEW}),
-        (ENABLE, Known.VOID, {HEALED, NEW}),
+        (ENABLE, Known.VOID, {HEALED, NEW, Outcome(COMPILED, REMOVED)}),
         (ENABLE, Known.ALIKE, {HIT}),
         (ENABLE, Known.UNCLEAR, {HIT, NEW}),
         (FORCE, Known.VALID, {HEALED}),
@@ -140,8 +140,8 @@ def test_only_a_run_that_uses_the_cache_has_to_heal(
         ({**FORCE, "debug_config": BOTH_LISTED}, Known.VALID, None, {KEPT, REMOVED}),
         (ENABLE, Known.DAMAGED, None, {KEPT, REMOVED, REWRITTEN}),
         (FORCE, Known.DAMAGED, None, {REMOVED}),
-        (ENABLE, Known.VOID, None, {REMOVED}),
-        (ENABLE, Known.VOID, "Ascend310P3", {REMOVED}),
+        (ENABLE, Known.VOID, None, {KEPT, REMOVED}),
+        (ENABLE, Known.VOID, "Ascend310P3", {KEPT, REMOVED}),
     ],
 )
 def test_other_entries_stay_unless_the_run_purges_them(

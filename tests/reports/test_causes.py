@@ -125,13 +125,6 @@ def test_other_options_other_harm_or_another_verdict_are_causes_of_their_own() -
     assert result[-1].verdict == "undecided"
 
 
-def test_what_is_open_of_a_broken_rule_is_part_of_its_cause() -> None:
-    crash = _broken("test_f.py::test_crash", HEALS, "it crashed in the reader", "crash")
-    open_ = _broken("test_f.py::test_open", HEALS, "nothing tells", verdict=Verdict.UNDECIDED)
-    (cause,) = causes([open_, crash])
-    assert (cause.verdict, len(cause.checks)) == ("fail", 2)
-
-
 def test_what_one_rule_says_with_the_same_options_is_one_cause() -> None:
     checks = [
         _broken(f"test_b.py::test_{number}", HEALS, message, steps=[_step(PLAIN)])

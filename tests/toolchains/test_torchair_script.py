@@ -91,7 +91,7 @@ def by_night(*values: str) -> Any:
         by_night("deaf", "ends", "warn"),
         ("alone", "first", "warn"),
         by_night("alone", "number", "fail"),
-        by_night("unread", "reads", "warn"),
+        by_night("unread", "reads", "fail"),
         by_night("hoards", "rerun", "fail"),
         by_night("by-name", "others", "fail"),
         ("hoards", "stranger", "warn"),

@@ -16,7 +16,7 @@ import pytest
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.language import texts
 from pytest_ascendcache.why.command import main
-from pytest_ascendcache.why.request import Kind
+from pytest_ascendcache.why.request import InputKind
 
 CI = Path(__file__).parents[2] / "ci"
 sys.path.insert(0, str(CI))
@@ -54,7 +54,7 @@ def test_a_planted_cause_is_named_first_and_nothing_else(
 
 def test_the_yardstick_has_every_kind_pairs_and_places_where_nothing_is_wrong() -> None:
     planted_kinds = {kind for plant in PLANTS.values() for kind in plant.kinds}
-    assert {each.value for each in Kind} - planted_kinds <= {"variable", "unstable"}
+    assert {each.value for each in InputKind} - planted_kinds <= {"variable", "unstable"}
     assert sum(len(each.kinds) == 2 for each in PLANTS.values()) >= 10
     assert sum(each.kinds in ((), ("new",)) for each in PLANTS.values()) >= 5
 
@@ -86,7 +86,7 @@ def test_a_report_has_what_the_page_says_in_both_languages(site: Site, tmp_path:
 def test_every_kind_of_cause_has_its_sentence_and_what_to_do() -> None:
     missing = [
         key
-        for kind in Kind
+        for kind in InputKind
         for key in (f"why_{kind.value}", f"why_do_{kind.value}")
         if key not in texts()
     ]

@@ -111,7 +111,7 @@ class Judge:
             none = self.allowed(operator, Known.NONE)
             stay = {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
             new = _ANEW | {Outcome(COMPILED, REMOVED)}
-            return new if _ANEW & none else none.union(stay)
+            return new if _ANEW & none else frozenset(stay) | none
         if known is Known.OUTDATED:
             # The document allows the old kernel (a known limitation), or a toolchain that notices.
             valid = self.allowed(operator, Known.VALID)
