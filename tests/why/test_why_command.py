@@ -199,7 +199,11 @@ def test_an_interrupt_leaves_nothing(site: Site, tmp_path: Path) -> None:
     os.mkfifo(never)
     words = _script(site, f"echo $$ > {began}; read line < {never}")
     process = subprocess.Popen(
-        [str(WHY), "--cache", str(site.cache), "--", *words], env=site.environment, cwd=site.at
+        [str(WHY), "--cache", str(site.cache), "--", *words],
+        env=site.environment,
+        cwd=site.at,
+        # A shell starts what it runs in the background with SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     pid = int(began.read_text())
     process.send_signal(signal.SIGINT)
