@@ -306,7 +306,7 @@ def key_with_process_id(self, right, inputs):
     WIDE,
     overrides=KeyPolicy.fields,
     also=[any_metadata],
-    keeps=("cache-mode/force-then-enable", "cache-mode/force-spares-other-soc"),
+    keeps=("cache-mode/force-then-enable",),
 )
 def key_with_working_directory(self, right, inputs):
     """The working directory is in the key."""
