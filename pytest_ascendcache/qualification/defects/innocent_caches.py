@@ -138,7 +138,7 @@ def tuned_by_chance(self, right, *arguments):
 
 class _ByChance(dict):  # type: ignore[type-arg]
     def get(self, key, default=None):
-        return {"tile": 4 + int.from_bytes(os.urandom(1)) % 60}
+        return {"tile": 4 + os.urandom(1)[0] % 60}
 
 
 @innocent(PLACE, twin="links-are-written-through", company=NAMES, overrides=Fs.replace)
