@@ -16,6 +16,7 @@ import pytest
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.incremental.fixtures import (
     NETWORK,
+    OverTooSoon,
     Rehearse,
     ended_well,
     settled,
@@ -46,6 +47,7 @@ class OwnMeeting:
         self._timeout = gang.timeout or LONGEST_WAIT
         self._strangers = ExitStack()
         self._ranks: list[RankProcess] = []
+        self._too_soon = False
 
     def comes(self, *ranks: int, size: int | None = None) -> None:
         """Start these ranks, which believe that there are ``size``. None has kernels in common with
@@ -60,6 +62,11 @@ class OwnMeeting:
     def settle(self) -> None:
         """Wait until those that have come wait for others."""
         settled(*self._ranks)
+
+    def all_have_come(self) -> None:
+        """Note whether the first still waits when the last does: otherwise nobody could meet."""
+        self.settle()
+        self._too_soon = self._ranks[0].running.has_ended
 
     def first_leaves(self) -> None:
         """Kill the rank that came first."""
@@ -92,6 +99,8 @@ class OwnMeeting:
             assert not all(run.succeeded for run in alike), self._network.evidence.found(
                 observed, f"rank {rank} ends well, {len(alike)} processes in all"
             )
+        if self._too_soon:
+            raise OverTooSoon
 
 
 def _everybody(meeting: OwnMeeting, ranks: list[int]) -> bool:
@@ -101,6 +110,7 @@ def _everybody(meeting: OwnMeeting, ranks: list[int]) -> bool:
 
 def _one_missing(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(*ranks[1:])
+    meeting.all_have_come()
     return False
 
 
@@ -157,6 +167,8 @@ def _stranger(says: bytes, instead: bool) -> Story:
         meeting.comes(first)  # rank 0 listens
         meeting.stranger(says)
         meeting.comes(*(others[:-1] if instead else others))
+        if instead:
+            meeting.all_have_come()
         return False  # it is in the way
 
     return story

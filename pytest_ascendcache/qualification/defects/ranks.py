@@ -464,6 +464,10 @@ class _Counting(Host):
         others = self._gang.others
         return frozenset() if len(self._hub.lines) >= len(others) else super()._missing
 
+    def _arrive(self, descriptor, message):
+        if self._missing:
+            super()._arrive(descriptor, message)
+
 
 @defect(DELETION, overrides=RendezvousPolicy.open)
 def connections_count_as_ranks(self, right, gang):
