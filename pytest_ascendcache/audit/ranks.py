@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -50,7 +50,8 @@ def compare_ranks(
 def _are_stages(ranks: Sequence[Keys]) -> bool:
     """Whether ranks are the stages of a pipeline: blocks of as many neighbours each, with the same
     kernels, and no block has all that another one has. What was deleted makes no such blocks."""
-    begins = [at for at, own in enumerate(ranks) if not at or not np.array_equal(own, ranks[at - 1])]
+    same = [np.array_equal(own, before) for before, own in pairwise(ranks)]
+    begins = [0, *(at for at, each in enumerate(same, 1) if not each)]
     size = begins[1] if len(begins) > 1 else len(ranks)
     return (
         size > 1

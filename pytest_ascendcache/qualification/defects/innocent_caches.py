@@ -145,10 +145,11 @@ class _ByChance(dict):  # type: ignore[type-arg]
 def published_by_links(self, right, point, source, target):
     """What is new gets its name by a hard link instead of a rename."""
     if source.is_dir() or os.path.lexists(target):
-        return right(point, source, target)
-    self.step(point, FileAct.LINK, source, target=target)
-    os.link(source, target)
-    self.remove(f"{point}.source", source)
+        right(point, source, target)
+    else:
+        self.step(point, FileAct.LINK, source, target=target)
+        os.link(source, target)
+        self.remove(f"{point}.source", source)
 
 
 @innocent(PLACE, twin="files-for-everyone", company=NAMES)

@@ -169,7 +169,7 @@ def parts_of_the_old_form(cache: KernelCache) -> None:
     put(cache.soc / f"{stem}.json", {"jsonList": listed, "magic": "RT_DEV_BINARY_MAGIC_ELF"})
 
 
-@_free(kernel_cache, PLACE, twin="orphan-object", what="a header beside a kernel, as its fields say")
+@_free(kernel_cache, PLACE, twin="orphan-object", what="a header that the fields name")
 def a_header_beside_a_kernel(cache: KernelCache) -> None:
     entry = cache.entries[1]
     edit(entry.metadata, lambda fields: fields.update(headerFileSuffix=".h"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from pytest_ascendcache.qualification.scenes import release
 from pytest_ascendcache.qualification.scenes.release import (
     _INI,
     _PRECISION,
-    SOC,
     _filled,
     _manifest,
     _rank_caches,
@@ -23,7 +23,7 @@ from pytest_ascendcache.qualification.scenes.release import (
 MODE = "建议模型最终发布时设置编译缓存选项为disable或者force。"
 DEBUG = "调试开关打开的场景下,即--op_debug_level配置非0值或者--op_debug_config配置非空时"
 FILE = "将配置好的op_precision.ini文件上传到ATC工具所在服务器任意目录"
-COPY = "则建议用户复制一份high_precision_for_all.ini文件,并且重命名为“网络模型.ini”文件,跟随网络使用"
+COPY = "不同网络模型使用不同的ini文件,后续模型转换时,可以直接使用--op_precision_mode参数加载"
 BANK = "如果算子调优后知识库变更,则需要通过设置为force来刷新缓存"
 PLACE = "如果要自行指定算子编译磁盘缓存的路径,则需要通过--op_compiler_cache_dir参数指定。"
 BOTH = "若同时配置了op_cache.ini文件和环境变量,则优先读取op_cache.ini文件中的配置项"
@@ -32,7 +32,7 @@ RANKS = "在多卡运行时,执行网络模型将会在多个`device`目录下�
 SPARES = "启用后可以避免针对相同编译参数及算子参数的算子重复编译,从而提升编译速度。"
 
 
-@scene(what="disable in words, and a cache that is there", freedom=MODE, twin="release-under-enable")
+@scene(what="disable, in words", freedom=MODE, twin="release-under-enable")
 def release_with_disable(directory: Path) -> list[str]:
     return judge(_release(directory, {"op_compiler_cache_mode": "disable"}))
 
@@ -114,9 +114,7 @@ def a_knowledge_base_of_others(directory: Path) -> list[str]:
     twin="directories-that-contradict",
 )
 def one_directory_twice(directory: Path) -> list[str]:
-    place = str(directory / "cache")
-    options = {"op_compiler_cache_dir": place}
-    return judge(_release(directory, options, {"ASCEND_CACHE_PATH": place + "/"}))
+    return judge(_release(directory, environment={"ASCEND_CACHE_PATH": "./cache/"}))
 
 
 @scene(
@@ -179,8 +177,6 @@ def a_cache_of_two_chips(directory: Path) -> list[str]:
     twin="release-with-another-kernel",
 )
 def a_manifest_on_one_line(directory: Path) -> list[str]:
-    import json
-
     path = _filled(directory, manifest="kernels.json")
     _manifest(path)
     manifest = directory / "kernels.json"
