@@ -114,7 +114,8 @@ def a_knowledge_base_of_others(directory: Path) -> list[str]:
     twin="directories-that-contradict",
 )
 def one_directory_twice(directory: Path) -> list[str]:
-    return judge(_release(directory, environment={"ASCEND_CACHE_PATH": "./cache/"}))
+    options = {"op_compiler_cache_dir": "/var/cache/atc"}
+    return judge(_release(directory, options, {"ASCEND_CACHE_PATH": "/var/cache/atc/"}))
 
 
 @scene(
