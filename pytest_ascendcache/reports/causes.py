@@ -221,16 +221,17 @@ def _without_dependent(
     checks: Iterable[Check],
 ) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
     """The checks that may have causes of their own; by the rule of a broken elementary check the
-    broken ones that rest on it, and how many were not run because of it."""
+    broken ones that rest on it, and by a broken rule how many show nothing because of it."""
     checks = list(checks)
     bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    broken = {each["rule"] for each in checks if each["verdict"] in BROKEN}
     own: list[Check] = []
     under: dict[str, list[Check]] = {}
     waiting: Counter[str] = Counter()
     for check in checks:
         rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
         needed = check["evidence"].get("needs")
-        if bases and not _is_base(check) and (needed in bases or of_control(check)):
+        if not _is_base(check) and (needed in broken or (bases and of_control(check))):
             waiting[needed or bases[0]] += 1
         elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
             under.setdefault(next(each for each in bases if each in rests_on), []).append(check)

@@ -71,5 +71,7 @@ def kind(fact: Fact) -> str:
 def next_step(fact: Fact | None, language: Language) -> str:
     """What to do about a fact, in one line."""
     kinds = (kind(fact), fact.aspect.value) if fact is not None else ()
+    if fact is not None and fact.subject is not None:
+        kinds = (fact.subject.name, *kinds)
     keys = (*(f"next_{each}" for each in kinds), "next")
     return next(text(each, language) for each in keys if each in texts())
