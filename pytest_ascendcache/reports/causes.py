@@ -13,7 +13,7 @@ to its cause, and so do those that were not run because of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_ascendcache.contract import foundations, load_rules
@@ -90,10 +90,11 @@ class _Group:
 @dataclass(frozen=True)
 class _Rules:
     """``broken`` counts the broken simple checks of each rule in the report, ``places`` is the
-    place of each rule in the documents' order."""
+    place of each rule in the documents' order, ``kept`` those whose elementary checks passed."""
 
     broken: Mapping[str, int]
     places: Mapping[str, int]
+    kept: frozenset[str]
 
     def by_explanation(self, group: _Group) -> list[str]:
         """The rules of a group, the one that explains the others first."""
@@ -144,7 +145,9 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
         _join(groups, check, levels)
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
-    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
+    passed = {each["rule"] for each in all_checks if _is_elementary(each, ("pass",))}
+    kept = frozenset(passed - {each["rule"] for each in all_checks if _is_elementary(each, BROKEN)})
+    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)}, kept)
     merged = _merged(groups, rules)
     for group in merged:
         for base in {each["rule"] for each in group.checks if _is_base(each)}:
@@ -170,7 +173,8 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     def order(cause: Cause) -> tuple[bool, ...]:
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
         is_open = cause.verdict in UNDECIDED
-        return is_open, not cause.is_misplaced, not cause.is_basic, explained, cause.is_claim
+        leads = cause.is_misplaced, cause.is_basic, cause.ages_too_much
+        return is_open, *(not each for each in leads), explained, cause.is_claim
 
     for cause in sorted(ranked, key=order):
         place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
@@ -205,10 +209,17 @@ def _is_under(one: Cause, other: Cause) -> bool:
         return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
+    if one.ages_too_much and other.mode == "enable" and kind(other.fact) in ("again", "gone"):
+        return True
     subject = one.fact.subject
     if subject is not None and subject.name == MODE and kind(other.fact) == "changed":
         return subject.value == other.mode
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
+
+
+def _is_elementary(check: Check, verdicts: Collection[str]) -> bool:
+    """Whether it is an elementary check with one of these verdicts."""
+    return check["verdict"] in verdicts and bool(check["evidence"].get("elementary"))
 
 
 def _is_base(check: Check) -> bool:
@@ -424,6 +435,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
         fact=_named(worst_fact(ranked[0]), ranked[0]),
+        kept=rules.kept,
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
 

@@ -84,13 +84,10 @@ def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> boo
 @elementary(every_edition=True)
 @rule("debug/level-bypasses")
 def test_a_debug_level_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """Each documented level, in one cache. A level that a toolchain refuses is not judged here."""
+    """The first level and the last; scenarios ask the others."""
     cache.warm(add)
-    assert cache.compile(add, mode=ENABLE, debug_level=1)[add] == BYPASSED
-    for level in LEVELS[1:]:
-        run = cache.attempt(add, mode=ENABLE, debug_level=level)
-        if run.succeeded:
-            assert run[add] == BYPASSED
+    for level in (LEVELS[0], LEVELS[-1]):
+        assert cache.compile(add, mode=ENABLE, debug_level=level)[add] == BYPASSED
 
 
 @rule("debug/level-bypasses")

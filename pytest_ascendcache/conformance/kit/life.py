@@ -173,8 +173,8 @@ class Life:
     def _without_damaged(
         self, failed: Run, operators: Sequence[OperatorSpec], asked: Mapping[str, Any]
     ) -> Run:
-        """Clear away what a failed run left, and every damaged entry. If there was one, the same run
-        once more, which shows whether it failed for that."""
+        """Clear away what a failed run left and damaged entries. If there were any, make the run
+        again, which shows whether it failed for that."""
         damaged = self.entries.remove_damaged()
         for left in self.cache.work.iterdir():
             remove(left)
