@@ -196,7 +196,8 @@ def _is_under(one: Cause, other: Cause) -> bool:
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
     untold = unknown and (other.fact is None or other.is_claim)
     if other.verdict in UNDECIDED:
-        return one.is_misplaced or (one.is_basic and one.mode == "enable")
+        no_cache = one.is_misplaced or (one.is_basic and one.mode == "enable")
+        return no_cache or (one.verdict == "fail" and {*other.rules} <= {*one.rules})
     if {*other.rules} <= {*one.rules} and (other.verdict == "warn" or untold):
         return True  # milder, or not told apart by a fact
     if _explains(one.rule, other.rule):
