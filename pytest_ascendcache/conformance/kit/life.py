@@ -24,6 +24,8 @@ from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limi
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
+    Fact,
+    Later,
     Place,
     Subject,
     SubjectKind,
@@ -125,9 +127,6 @@ class Life:
             if not again.succeeded:
                 findings.note(Question.OUTCOMES, judge.ending(run, failure))
                 return
-            facts = replace(judge, subject=DAMAGED).ending(run, failure)
-            findings.note(Question.HEALING, facts)
-            findings.asked.add(Question.HEALING)
             run, judge = again, replace(judge, run=findings.number)
         self.succeeded = True
         if upgraded:
@@ -174,14 +173,22 @@ class Life:
         self, failed: Run, operators: Sequence[OperatorSpec], asked: Mapping[str, Any]
     ) -> Run:
         """Clear away what a failed run left and damaged entries. If there were any, make the run
-        again, which shows whether it failed for that."""
-        damaged = self.entries.remove_damaged()
+        again with them and without, which shows whether it failed for that."""
+        damaged = self.entries.damaged
+        later = self.cache.attempt(*operators, **asked) if damaged else failed
+        number = len(self.cache.evidence.steps)
+        self.entries.remove_damaged()
         for left in self.cache.work.iterdir():
             remove(left)
-        if not damaged:
-            return failed
+        if not damaged or later.succeeded:
+            return later
         again = self.cache.attempt(*operators, **asked)
         if again.succeeded:
+            detail = f"every later run fails: it {later.result.ending}"
+            more: dict[str, Any] = {"run": number, "subject": DAMAGED}
+            fact = Fact.seen(Later.FAILS, detail, damaged[0].operator, **more)
+            self.findings.note(Question.HEALING, [fact])
+            self.findings.asked.add(Question.HEALING)
             self.findings.again(len(self.cache.evidence.steps))
         return again
 
