@@ -32,7 +32,8 @@ ENVIRONMENTS = {
     "no IPv6": "ip link set lo up && sysctl -qw net.ipv6.conf.all.disable_ipv6=1",
     "one core, twentyfold load": "taskset -pc 0 $$ && for each in $(seq 20); do "
     "timeout 600 sh -c 'while :; do :; done' & done",
-    "a user": "chown nobody $HERE && RUN='setpriv --reuid=nobody --regid=nogroup --clear-groups'",
+    "a user": "RUN='setpriv --reuid=nobody --regid=nogroup --clear-groups --bounding-set=-all' && "
+    "chown nobody $HERE && $RUN cat $PYTHON > /dev/null",
 }
 """Commands of a shell by what they make. They may change HERE, where temporary files lie, and RUN,
 what runs the suite."""
@@ -64,7 +65,12 @@ def _judged(name: str) -> bool:
         script += "kill $(jobs -p) 2> /dev/null\nexit $code"
         ended = subprocess.run(
             ["unshare", "-m", *(["-n"] if "IPv6" in name else []), "bash", "-c", script],
-            env={**os.environ, "HERE": str(here), "RUN": ""},
+            env={
+                **os.environ,
+                "HERE": str(here),
+                "RUN": "",
+                "PYTHON": os.path.realpath(sys.executable),
+            },
             cwd=work,
             stdin=subprocess.DEVNULL,
             capture_output=True,
