@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.why.request import InputKind, SingleChange
-from pytest_ascendcache.why.study import MissAnswer, MissCause, Study
+from pytest_ascendcache.why.package_command import PackageInterface
+from pytest_ascendcache.why.request import InputKind, MissCause, SingleChange
+from pytest_ascendcache.why.study import MissAnswer, Study
 from pytest_ascendcache.words.layout import wrapped
 
 _SHOWN = 4
@@ -39,7 +40,8 @@ def page(found: Study, language: Language) -> list[str]:
 
 def _left(found: Study, language: Language) -> Iterator[str]:
     if found.answer is MissAnswer.SERVED:
-        yield text("why_nothing", language)
+        is_packaged = isinstance(found.request.interface, PackageInterface)
+        yield text("why_packaged" if is_packaged else "why_nothing", language)
     elif found.untold:
         yield text(
             "why_untold", language, count=len(found.untold), names=_names(found.untold, language)
@@ -104,7 +106,7 @@ def as_json(found: Study) -> str:
         "schema": 1,
         "command": [
             str(found.request.program),
-            *(f"--{key}={value}" for key, value in found.request.options.items()),
+            *found.request.interface.arguments(found.request.options),
         ],
         "cache": str(found.request.cache),
         "consulted": str(found.request.consulted[0]),

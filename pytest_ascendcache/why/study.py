@@ -8,15 +8,19 @@ alone, shows by the misses that come again what it is the cause of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 
-from pytest_ascendcache.why.lab import Attempt, Lab, OutOfBudgetError
-from pytest_ascendcache.why.look import ENABLE, entries_of, seen, suspects
-from pytest_ascendcache.why.neighbours import other_requests, single_changes, unclaimed
+from pytest_ascendcache.why.atc_command import is_enabled
+from pytest_ascendcache.why.lab import Lab, OutOfBudgetError
+from pytest_ascendcache.why.look import seen, suspects
+from pytest_ascendcache.why.neighbours import other_requests, unclaimed
 from pytest_ascendcache.why.request import (
     DIGEST,
+    Attempt,
     InputKind,
+    MissCause,
     PlaceOfUse,
     RequestError,
     SingleChange,
@@ -41,17 +45,6 @@ class MissAnswer(str, Enum):
     EXPLAINED = "explained"
     PARTLY = "partly"
     UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True)
-class MissCause:
-    """Why some operators are not served. ``is_proven``: runs show it in both directions. ``runs``
-    were needed until it was found."""
-
-    change: SingleChange
-    operators: tuple[str, ...]
-    is_proven: bool
-    runs: int = 0
 
 
 @dataclass
@@ -104,6 +97,11 @@ class _Experiment:
         base = lab.run(self._request.place)
         if base.failure:
             raise RequestError(f"the command fails by itself: it {base.failure}")
+        self._pool = _united(suspects(self._request), recorded)
+        lab.expected = lab.runs + bound(len(self._pool), 1)
+        full = None if base.served or not self._pool else self._with_all()
+        if full is not None:  # it keeps no kernel at all as it is
+            base = replace(base, served=dict.fromkeys(full.served, False), keys=full.keys)
         if not base.served:
             raise RequestError("the command delivers no kernel, so nothing can be told of it.")
         found.operators = len(base.served)
@@ -111,9 +109,7 @@ class _Experiment:
         if not base.missed:
             return
         found.untold = tuple(sorted(base.missed))
-        self._pool = _united(suspects(self._request), recorded)
-        lab.expected = lab.runs + bound(len(self._pool), 1)
-        full = self._with_all()
+        full = full or self._with_all()
         if full.missed and unclaimed(self._place(self._pool), full):
             full = self._beyond(full)
         self._blame(base, full)
@@ -149,7 +145,7 @@ class _Experiment:
         if others := other_requests(lab, place, full):
             self._pool += others
             full = lab.run(self._place(self._pool))
-        for change in single_changes(place, self._request.place.soc):
+        for change in place.interface.single_changes(place, self._request.place):
             if not unclaimed(self._place(self._pool), full):
                 break
             self._pool.append(change)
@@ -188,27 +184,34 @@ class _Experiment:
         """Tell of operators that no change makes hits why that may be right."""
         rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
-        is_cold = not entries_of(self._request.cache, place.soc)
+        is_cold = not replace(place, cache=self._request.cache).entries
+        below = Path(place.below).name
         if is_cold and rest:
             proven = {each.change for each in found.causes}
-            empty = SingleChange(InputKind.EMPTY, place.soc, str(self._request.cache), "")
+            empty = SingleChange(InputKind.EMPTY, below, str(self._request.cache), "")
             for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
                 if each not in proven:
                     found.causes.append(MissCause(each, rest, False))
-        elif rest and place.options.get("op_compiler_cache_mode") == ENABLE:
+        elif rest and (is_enabled(place) or not place.interface.is_told):
             again = self._lab.refilled(place, full)
             hits = tuple(name for name in rest if again.served.get(name))
             never = tuple(name for name in rest if name not in hits)
             found.is_near = bool(unclaimed(place, full))
             if hits and not found.is_near:
                 new = SingleChange(
-                    InputKind.NEW, place.soc, str(len(full.stored)), str(self._request.cache)
+                    InputKind.NEW, below, str(len(full.stored)), str(self._request.cache)
                 )
                 found.causes.append(MissCause(new, hits, True, self._lab.runs))
             found.is_blind = not hits
             if never and hits:
                 change = SingleChange(InputKind.UNSTABLE, "", "", "")
                 found.causes.append(MissCause(change, never, True, self._lab.runs))
+        explained = {name for cause in found.causes for name in cause.operators}
+        found.causes += [
+            each
+            for each in place.interface.inferred(place, full)
+            if not explained & {*each.operators}
+        ]
         explained = {name for cause in found.causes for name in cause.operators}
         found.untold = tuple(sorted(base.missed - explained))
 
