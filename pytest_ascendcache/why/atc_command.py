@@ -17,7 +17,6 @@ from pytest_ascendcache.release.kernels import KERNEL_CACHE, kernel_cache
 from pytest_ascendcache.why.request import (
     Attempt,
     InputKind,
-    MissCause,
     PlaceOfUse,
     SingleChange,
     Trial,
@@ -39,6 +38,11 @@ _PLACES = frozenset((atc.OUTPUT, atc.CACHE_DIR, "debug_dir"))
 PACKAGES: tuple[str, ...] = (
     *("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "ASCEND_TOOLKIT_HOME", "TUNE_BANK_PATH"),
 )
+_NEEDED = {
+    *(*_PLACES, atc.CACHE_MODE, atc.SINGLE_OP, atc.MODEL, atc.SOC, "framework", "mode", "weight"),
+    *("input_format", "input_shape", "input_shape_range", "log", atc.SELECT_MODE),
+}
+"""Options that are not left out to try: needed, or suspects of their own."""
 ENABLE = CacheMode.ENABLE.value
 
 
@@ -50,6 +54,7 @@ class AtcInterface:
     is_told = True
     files_beside = True
     variable = CACHE_PATH
+    setting = f"--{atc.CACHE_DIR}"
     packages = PACKAGES
 
     def file_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -119,7 +124,7 @@ class AtcInterface:
         yield from _switches(place)
         yield from _chip(place, cache)
 
-    def inferred(self, _place: PlaceOfUse, _outcome: Attempt) -> Iterator[MissCause]:
+    def inferred(self, _place: PlaceOfUse, _outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
         return iter(())
 
     def single_changes(self, place: PlaceOfUse, asked: PlaceOfUse) -> Iterator[SingleChange]:
@@ -179,10 +184,8 @@ def _single_changes(place: PlaceOfUse, asked: str) -> Iterator[SingleChange]:
     here = options.get(atc.SOC)
     for chip in [each for each in chips if each != here and read_entries(above / each)][:3]:
         yield SingleChange(InputKind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
-    if options.get(atc.PRECISION_FILE):
-        yield _option(place, atc.PRECISION_FILE, None)
-    if options.get(atc.MODE_TYPES):
-        yield _option(place, atc.MODE_TYPES, None)
+    for name in [each for each in options if each not in _NEEDED]:
+        yield _option(place, name, None)
     for mode in _MODES:
         if mode != (chosen or "high_performance"):
             yield _option(place, atc.SELECT_MODE, mode)
@@ -191,8 +194,6 @@ def _single_changes(place: PlaceOfUse, asked: str) -> Iterator[SingleChange]:
         for mode in _PRECISION:
             if mode != given and not options.get("precision_mode_v2"):
                 yield _option(place, "precision_mode", mode)
-        if options.get("fusion_switch_file"):
-            yield _option(place, "fusion_switch_file", None)
     for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
         if place.environment.get(name):
             here = place.environment[name]

@@ -34,6 +34,7 @@ def _directory(request: UserRequest) -> Iterator[SingleChange]:
         yield SingleChange(
             *(InputKind.DIRECTORY, origin, str(consulted), there),
             lambda place: replace(place, cache=request.cache),
+            f"{request.interface.setting}={there}",
         )
 
 

@@ -22,7 +22,6 @@ from pytest_ascendcache.release.file import OPP
 from pytest_ascendcache.why.request import (
     Attempt,
     InputKind,
-    MissCause,
     PlaceOfUse,
     RequestError,
     SingleChange,
@@ -31,6 +30,7 @@ from pytest_ascendcache.why.request import (
 from pytest_ascendcache.why.script_command import WordsInterface
 
 _OUTPUT = ("-o", "--output", "--output=")
+_CHIP = ("-v", "--soc_version", "--soc_version=")
 _BELOW = "static_kernel/ai_core"
 _SECONDS = 300.0
 
@@ -61,7 +61,7 @@ class PackageInterface(WordsInterface):
 
     program = "op_compiler"
     is_told = True
-    variable = OPP
+    variable = setting = OPP
     packages: tuple[str, ...] = ("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH")
 
     def directory_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class PackageInterface(WordsInterface):
     def single_changes(self, _place: PlaceOfUse, _asked: PlaceOfUse) -> Iterator[SingleChange]:
         return iter(())
 
-    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[MissCause]:
+    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
         """What the index tells of keys that are missed: another chip's, one like it, or none."""
         entries = place.entries
         for name in sorted(outcome.missed):
@@ -145,10 +145,11 @@ class PackageInterface(WordsInterface):
             near = [each for each in entries if each.partition(" ")[0] == kind]
             if key in entries:
                 chips = InstalledKernels(place.cache).chips
-                change = SingleChange(InputKind.CHIP, "-v", "", ", ".join(chips))
+                asked = next((place.options[each] for each in _CHIP if each in place.options), "")
+                change = SingleChange(InputKind.CHIP, "-v", asked, ", ".join(chips))
             elif close := difflib.get_close_matches(key, near, 1, 0.0):
                 there = close[0].partition(" ")[2]
-                change = SingleChange(InputKind.OPERATOR, kind, rest, there, None, name)
+                change = SingleChange(InputKind.OPERATOR, kind, rest, there)
             else:
                 change = SingleChange(InputKind.UNPACKED, kind, str(place.cache), "")
-            yield MissCause(change, (name,), False)
+            yield change, name

@@ -55,7 +55,8 @@ def _left(found: Study, language: Language) -> Iterator[str]:
     if found.unread:
         yield text("why_unread", language, count=found.unread)
     for each in found.differences if found.untold else ():
-        yield text("why_unproven", language, **_values(each, language))
+        key = "why_unproven" if each.apply is None else "why_tried"
+        yield text(key, language, **_values(each, language))
 
 
 def sentence(cause: MissCause, language: Language) -> str:
@@ -128,7 +129,7 @@ def as_json(found: Study) -> str:
             }
             for cause in found.causes
         ],
-        "unproven_differences": [_plain(each) for each in found.differences],
+        "unproven_differences": [_plain(each) for each in found.differences if each.apply is None],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.files import read_input
+from pytest_ascendcache.files import read_input, read_text
 from pytest_ascendcache.operators import SingleOpError
 from pytest_ascendcache.operators.singleop import parse_single_op
 from pytest_ascendcache.release import command as atc
@@ -60,7 +60,7 @@ def _record(request: UserRequest, is_at_hand: bool = False) -> dict[str, Any]:
     return {
         "ascendcache-why": _SCHEMA,
         "cache": str(request.cache),
-        "program": file_sha256(request.program),
+        "program": " ".join((file_sha256(request.program), *_version(request.program))),
         "options": {key: value for key, value in options.items() if not interface.is_place(key)},
         "variables": {key: environment[key] for key in NAMES if key in environment},
         "digests": {
@@ -78,6 +78,15 @@ def _record(request: UserRequest, is_at_hand: bool = False) -> dict[str, Any]:
             if value and not interface.is_place(key)
         },
     }
+
+
+def _version(program: Path) -> list[str]:
+    """The version of the prefix that a program is a part of, as far as a file tells."""
+    path = program.resolve().parents[1] / "version.info"
+    try:
+        return read_text(path, errors="replace").split()[:1]
+    except OSError:
+        return []
 
 
 def _content(path: Path, is_at_hand: bool) -> dict[str, str]:
@@ -159,10 +168,14 @@ def _identity(value: Any) -> Any:
 def _program(
     request: UserRequest, here: Mapping[str, Any], there: Mapping[str, Any], program: Path | None
 ) -> Iterator[SingleChange]:
-    if here["program"] != there["program"]:
-        shown = f"{DIGEST}{there['program'][:12]}" if program is None else str(program)
-        apply = None if program is None else program_set(program)
-        yield SingleChange(InputKind.PROGRAM, "", str(request.program), shown, apply)
+    if program is not None and program != request.program:
+        change = program_set(program)
+        yield SingleChange(InputKind.PROGRAM, "", str(request.program), str(program), change)
+    elif here["program"] != there["program"]:
+        mine, theirs = (each["program"].split() for each in (here, there))
+        if len(mine) == 1 or len(theirs) == 1 or mine[1] == theirs[1]:
+            mine, theirs = ([f"{DIGEST}{each[0][:12]}"] for each in (mine, theirs))
+        yield SingleChange(InputKind.PROGRAM, request.program.name, mine[-1], theirs[-1])
 
 
 def _options(

@@ -240,7 +240,8 @@ class CommandInterface(Protocol):
     ``program`` is its usual name. ``stamp`` is the version file, by its path in the cache; empty if
     there is none. With ``is_told``, what a run delivers tells which kernels were served; else a run
     on an empty cache tells what the command needs, and what is not written anew was served. With
-    ``files_beside``, files above the entries belong to the cache. ``variable`` names the cache,
+    ``files_beside``, files above the entries belong to the cache. ``variable`` names the
+    cache, and so does what is called ``setting``;
     ``packages`` are variables that name directories of files that kernels depend on.
     """
 
@@ -249,6 +250,7 @@ class CommandInterface(Protocol):
     is_told: bool
     files_beside: bool
     variable: str
+    setting: str
     packages: tuple[str, ...]
 
     def file_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -286,8 +288,8 @@ class CommandInterface(Protocol):
     def delivered(self, trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
         """Of each operator that a run delivered: whether it was served, and the kernel's name."""
 
-    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[MissCause]:
-        """What files alone tell of misses that nothing else explains."""
+    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
+        """What files alone tell of single misses that nothing else explains."""
 
     # Not every kind of command has the following.
 

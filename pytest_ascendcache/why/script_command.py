@@ -18,7 +18,6 @@ from pytest_ascendcache.why.atc_command import PACKAGES, REDIRECTED
 from pytest_ascendcache.why.request import (
     Attempt,
     InputKind,
-    MissCause,
     PlaceOfUse,
     SingleChange,
     Trial,
@@ -31,6 +30,9 @@ _LEVEL, _GRAPHS = "MS_COMPILER_OP_LEVEL", "MS_COMPILER_CACHE_ENABLE"
 _LAYOUTS = (KERNEL_META, AKG_KERNEL_META, GRAPH_CACHE)
 _RANK = re.compile(r"rank_(.*)", re.DOTALL)
 _ARGUMENT = re.compile(r"argument \d+")
+_OWN = re.compile(r"/|\d{8}")
+"""In what a description says of one kernel only."""
+_SHOWN = 3
 
 
 def read_words(words: Sequence[str]) -> dict[str, str]:
@@ -88,9 +90,6 @@ class WordsInterface:
     def root(self, directory: Path) -> Path:
         return directory
 
-    def inferred(self, _place: PlaceOfUse, _outcome: Attempt) -> Iterator[MissCause]:
-        return iter(())
-
     def words(self, trial: Trial) -> tuple[list[str], dict[str, str]]:
         """The words and variables of a run, with other contents of files below ``here``. A file
         keeps its neighbours, since a script may import them."""
@@ -116,7 +115,7 @@ class ScriptInterface(WordsInterface):
     the cache has."""
 
     program = "python"
-    variable = _BASE
+    variable = setting = _BASE
     packages = PACKAGES
 
     def consulted(
@@ -170,6 +169,54 @@ class ScriptInterface(WordsInterface):
         for name in ("MDL_BANK_PATH", "OP_BANK_PATH", *self.packages[1:]):
             if place.environment.get(name):
                 yield _variable(place, name, None)
+
+    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
+        """How the descriptions (``.info``) of kernels that were compiled differ from those of the
+        most similar ones in the cache."""
+        made = self.read(outcome.kept / place.below)
+        for name in sorted(outcome.missed):
+            new = made.get(outcome.keys[name])
+            if new is None or not (mine := _described(new)):
+                continue
+            others = [
+                each
+                for stem, each in place.entries.items()
+                if each.operator_type == new.operator_type and stem != new.stem
+            ]
+            found = [_differing(mine, theirs) for each in others if (theirs := _described(each))]
+            if nearest := min(filter(None, found), key=len, default=None):
+                here, there = (
+                    ", ".join(f"{key} {pair[side]}" for key, pair in [*nearest.items()][:_SHOWN])
+                    for side in (0, 1)
+                )
+                yield SingleChange(InputKind.OPERATOR, new.operator_type, here, there), name
+
+
+def _described(kernel: CachedUnit) -> dict[str, str]:
+    """What the description of a kernel says, by path, without names, paths and hashes."""
+    found: dict[str, str] = {}
+
+    def walk(value: object, path: str) -> None:
+        if isinstance(value, dict | list):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, each in pairs:
+                walk(each, f"{path}/{key}")
+        elif not path.lower().endswith(("name", "id")) and not _OWN.search(str(value)):
+            found[path] = str(value) or "''"
+
+    walk(kernel.info, "")
+    return found
+
+
+def _differing(mine: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The values that differ, by the last name in their path."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted({*mine, *theirs}, key=lambda each: ("ori_" in each, each)):
+        pair = mine.get(path, "-"), theirs.get(path, "-")
+        if pair[0] != pair[1]:
+            names = [each for each in path.split("/") if each and not each.isdigit()]
+            found.setdefault(names[-1] if names else path, pair)
+    return found
 
 
 def _variable(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:

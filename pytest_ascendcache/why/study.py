@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from pathlib import Path
 
 from pytest_ascendcache.why.atc_command import is_enabled
 from pytest_ascendcache.why.lab import Lab, OutOfBudgetError
@@ -71,12 +70,13 @@ def study(request: UserRequest, lab: Lab, recorded: Sequence[SingleChange] = ())
     """Find out why a command misses; ``recorded`` are differences from where it hits. Raises
     ``RequestError`` if the command fails by itself, ``ToolchainError`` if it cannot be started."""
     found = Study(request)
-    found.differences = [each for each in recorded if each.apply is None]
     try:
         _Experiment(request, lab, found).run([each for each in recorded if each.apply])
     except OutOfBudgetError:
         found.is_out_of_budget = True
     found.runs, found.unread = lab.runs, len(lab.unread)
+    blamed = {cause.change for cause in found.causes}
+    found.differences = [each for each in recorded if each not in blamed]
     explained = {name for cause in found.causes for name in cause.operators}
     if found.operators and found.served == found.operators:
         found.answer = MissAnswer.SERVED
@@ -185,10 +185,9 @@ class _Experiment:
         rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
         is_cold = not replace(place, cache=self._request.cache).entries
-        below = Path(place.below).name
         if is_cold and rest:
             proven = {each.change for each in found.causes}
-            empty = SingleChange(InputKind.EMPTY, below, str(self._request.cache), "")
+            empty = SingleChange(InputKind.EMPTY, place.below, str(self._request.cache), "")
             for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
                 if each not in proven:
                     found.causes.append(MissCause(each, rest, False))
@@ -199,7 +198,7 @@ class _Experiment:
             found.is_near = bool(unclaimed(place, full))
             if hits and not found.is_near:
                 new = SingleChange(
-                    InputKind.NEW, below, str(len(full.stored)), str(self._request.cache)
+                    InputKind.NEW, place.below, str(len(full.stored)), str(self._request.cache)
                 )
                 found.causes.append(MissCause(new, hits, True, self._lab.runs))
             found.is_blind = not hits
@@ -207,11 +206,11 @@ class _Experiment:
                 change = SingleChange(InputKind.UNSTABLE, "", "", "")
                 found.causes.append(MissCause(change, never, True, self._lab.runs))
         explained = {name for cause in found.causes for name in cause.operators}
-        found.causes += [
-            each
-            for each in place.interface.inferred(place, full)
-            if not explained & {*each.operators}
-        ]
+        inferred: dict[SingleChange, list[str]] = {}
+        for change, name in place.interface.inferred(place, full):
+            if name not in explained:
+                inferred.setdefault(change, []).append(name)
+        found.causes += [MissCause(each, (*names,), False) for each, names in inferred.items()]
         explained = {name for cause in found.causes for name in cause.operators}
         found.untold = tuple(sorted(base.missed - explained))
 
