@@ -20,6 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import write_opinfo
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 ATC, WHY = BIN / "ascendcache-atc", BIN / "ascendcache-why"
@@ -56,10 +60,13 @@ class Site:
     options: dict[str, str]
     environment: dict[str, str]
     arguments: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """The command, if it is none of atc."""
+    kept: str = "cache"
 
     @property
     def cache(self) -> Path:
-        return self.at / "cache"
+        return self.at / self.kept
 
     @property
     def chip(self) -> Path:
@@ -86,7 +93,8 @@ class Site:
         self.arguments += ["--against", str(path)]
 
     def argv(self) -> list[str]:
-        return [str(ATC), *(f"--{key}={value}" for key, value in self.options.items())]
+        words = [str(ATC), *(f"--{key}={value}" for key, value in self.options.items())]
+        return self.words or words
 
     def run(self) -> None:
         done = subprocess.run(
@@ -246,9 +254,104 @@ def bank(site: Site) -> None:
     site.environment["TUNE_BANK_PATH"] = str(named)
 
 
+def spelled(site: Site) -> None:
+    site.options["op_compiler_cache_dir"] = f"{site.at}/./cache/../cache/"
+
+
+def linked(site: Site) -> None:
+    (site.at / "link").symlink_to(site.cache)
+    site.options["op_compiler_cache_dir"] = str(site.at / "link")
+
+
+def old(site: Site) -> None:
+    for path in site.chip.iterdir():
+        os.utime(path, (0, 0))
+
+
+def train(site: Site) -> None:
+    """The command runs a network instead, and its kernels are in the cache."""
+    site.words, site.kept = [str(BIN / "ascendcache-train"), "net.json"], "ms"
+    network = json.loads((ROOT / "fixtures/networks/square.json").read_text())
+    site.file("net.json", json.dumps(network))
+    site.environment["MS_COMPILER_CACHE_PATH"] = str(site.cache)
+    site.run()
+
+
+def cut(site: Site) -> None:
+    path = next(iter(site.cache.glob("rank_0/kernel_meta/*.o")))
+    path.chmod(0o644)
+    os.truncate(path, 100)
+
+
+def other_network(site: Site) -> None:
+    network = json.loads((site.at / "net.json").read_text())
+    for tensor in network["tensors"]:
+        tensor["shape"] = [each * 2 for each in tensor["shape"]]
+    for name, value in network["constants"].items():
+        network["constants"][name] = value * 2 if isinstance(value, list) else value
+    site.file("net.json", json.dumps(network))
+
+
+def shapes(site: Site, *wanted: OperatorInfo) -> None:
+    shutil.rmtree(site.at / "shapes", ignore_errors=True)
+    (site.at / "shapes").mkdir()
+    for number, info in enumerate(wanted):
+        write_opinfo(site.at / "shapes" / info.file_name(number), info)
+
+
+def shape(kind: str, *extents: int) -> OperatorInfo:
+    tensor = TensorDesc.of("float32", *extents)
+    return OperatorInfo.of(OperatorSpec(kind, (tensor,), (tensor,)), "")
+
+
+def static(site: Site) -> None:
+    """The command makes a package instead, and one like it is installed."""
+    compiler = str(BIN / "ascendcache-op-compiler")
+    site.words = [compiler, "-p", "shapes", "-v", SOC, "-o", f"{site.at}/"]
+    site.kept = "packages"
+    site.cache.mkdir()
+    site.environment["ASCEND_OPP_PATH"] = str(site.cache)
+    shapes(site, shape("Relu", 4), shape("Exp", 8))
+    site.run()
+    (package,) = site.at.glob("*.run")
+    subprocess.run([package], env=site.environment, cwd=site.at, check=True, capture_output=True)
+
+
+def cut_package(site: Site) -> None:
+    path = sorted(site.cache.rglob("Relu*.o"))[0]
+    path.chmod(0o644)
+    os.truncate(path, 60)
+
+
+def prefixes(site: Site) -> None:
+    """Two prefixes; the cache is made with the other one, which is named."""
+    for name, version in (("one", "8.0.0"), ("two", "8.0.1")):
+        package(version)(site)
+        (site.at / "opp").rename(site.at / name)
+        site.environment["ASCEND_OPP_PATH"] = str(site.at / name)
+        if name == "one":
+            site.run()
+    site.arguments += ["--against-directory", str(site.at / "one")]
+
+
+def caches(site: Site) -> None:
+    """Another cache on this machine, and one that is empty."""
+    site.cache.rename(site.at / "full")
+    site.cache.mkdir()
+    site.kept = "full"
+
+
+def release(site: Site) -> None:
+    options = " ".join(f"--{key}={value}" for key, value in site.options.items())
+    site.file("release.toml", f'name = "r"\natc = "{ATC} {options}"\n')
+    site.arguments += ["--release", str(site.at / "release.toml")]
+
+
 ALL = tuple(sorted(each["name"] for each in OPERATORS))
 PRECISE = option("op_select_implmode", "high_precision")
 RECORD = Site.record
+OWN = ("*",)
+"""Whatever operators the first cause has."""
 PLANTS: Mapping[str, Plant] = {
     "hits": Plant(hits, ()),
     "hits-other-names": Plant(
@@ -256,6 +359,12 @@ PLANTS: Mapping[str, Plant] = {
     ),
     "hits-other-bank": Plant(bank, ()),
     "hits-against-a-record": Plant(lambda site: variable("MY_OWN", "1")(site), (), before=RECORD),
+    "hits-spelled-path": Plant(spelled, ()),
+    "hits-through-a-link": Plant(linked, ()),
+    "hits-old-times": Plant(old, ()),
+    "hits-against-a-release": Plant(release, ()),
+    "hits-train": Plant(hits, (), before=train),
+    "hits-package": Plant(hits, (), before=static),
     "new-operator": Plant(one_more, ("new",), ("tanh",)),
     "mode-missing": Plant(option("op_compiler_cache_mode", None), ("mode",)),
     "mode-disable": Plant(option("op_compiler_cache_mode", "disable"), ("mode",)),
@@ -417,6 +526,47 @@ PLANTS: Mapping[str, Plant] = {
         ("option",),
         before=both(model, RECORD),
     ),
+    "train-directory": Plant(
+        variable("MS_COMPILER_CACHE_PATH", "/nonexistent-cache"), ("directory",), OWN, train
+    ),
+    "train-rank": Plant(variable("RANK_ID", "2"), ("variable",), OWN, train),
+    "train-damaged": Plant(cut, ("damaged",), OWN, train),
+    "train-phase": Plant(
+        lambda site: site.words.append("--phase=inference"), ("operator",), OWN, train
+    ),
+    "train-record-phase": Plant(
+        lambda site: site.words.append("--phase=inference"), ("option",), OWN, both(train, RECORD)
+    ),
+    "train-shape": Plant(other_network, ("operator",), OWN, train),
+    "train-record-network": Plant(other_network, ("file",), OWN, both(train, RECORD)),
+    "train-empty": Plant(lambda site: shutil.rmtree(site.cache / "rank_0"), ("empty",), OWN, train),
+    "package-directory": Plant(
+        variable("ASCEND_OPP_PATH", "/nonexistent-opp"), ("directory",), OWN, static
+    ),
+    "package-shape": Plant(
+        lambda site: shapes(site, shape("Relu", 5), shape("Exp", 8)), ("operator",), OWN, static
+    ),
+    "package-new": Plant(
+        lambda site: shapes(site, shape("Tanh", 4), shape("Exp", 8)), ("unpacked",), OWN, static
+    ),
+    "package-damaged": Plant(cut_package, ("damaged",), OWN, static),
+    "package-chip": Plant(
+        lambda site: site.words.__setitem__(4, "Ascend910_9391"), ("chip",), OWN, static
+    ),
+    "two-prefixes": Plant(prefixes, ("file",)),
+    "two-caches": Plant(caches, ("directory",)),
+    "release-implmode": Plant(PRECISE, ("option",), ("exp",), before=release),
+    "pair-train-rank-directory": Plant(
+        both(variable("RANK_ID", "2"), variable("MS_COMPILER_CACHE_PATH", "/nonexistent-cache")),
+        ("variable", "directory"),
+        OWN,
+        train,
+    ),
+    "pair-directory-implmode": Plant(
+        both(PRECISE, option("op_compiler_cache_dir", "/nonexistent-cache")),
+        ("directory", "option"),
+        {"directory": ALL, "option": ("exp",)},
+    ),
     "pair-stamp-damaged": Plant(both(package("8.0.1"), flipped("add")), ("stamp", "damaged")),
     "pair-list-new": Plant(
         both(debug("op_debug_config = oom\nop_debug_list = add\n"), one_more),
@@ -488,7 +638,8 @@ def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
         operators = plant.operators
         if isinstance(operators, Mapping):
             operators = operators.get(str(first["kind"]))
-        operators = tuple(operators or (first["operators"] if "model" in site.options else ALL))
+        any_of = first["operators"] if "model" in site.options or operators == OWN else ALL
+        operators = tuple(any_of if operators in (None, OWN) else operators or ())
         is_first = first["kind"] in plant.kinds and tuple(first["operators"]) == operators
     return Score(name, is_first, wrong, missing, found["runs"], shown)
 

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         work, released = Path.cwd(), []
         if options.release is not None:
             release = read_release(options.release, os.environ)
-            released = release_words(release)
+            released = release_words(release, command)
             if not command:
                 command, work = released, release.path.parent
                 options.cache = options.cache or next(iter(release.caches), None)

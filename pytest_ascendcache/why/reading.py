@@ -78,8 +78,9 @@ def _placed(work: Path, value: str, is_path: bool) -> str:
     return os.path.normpath(work / value) if value and is_path else value
 
 
-def release_words(release: Release) -> list[str]:
-    """The command line of a release, with absolute paths."""
+def release_words(release: Release, command: Sequence[str]) -> list[str]:
+    """The command line of a release, with absolute paths, and with the program of ``command`` if
+    it names none."""
     options = {**release.options, atc.SOC: release.soc}
     if not options.get(atc.MODEL) and not options.get(atc.SINGLE_OP) and release.operator_files:
         options[atc.SINGLE_OP] = str(release.operator_files[0])
@@ -89,7 +90,8 @@ def release_words(release: Release) -> list[str]:
     named = {**paths, **{key: options[key] for key in (atc.CACHE_DIR,) if options.get(key)}}
     options |= {key: str(release.place(value)) for key, value in named.items()}
     variables = [f"{key}={value}" for key, value in release.environment.items()]
-    program = release.toolchain or AtcInterface.program
+    given = (each for each in command if not atc.ASSIGNMENT.fullmatch(each))
+    program = release.toolchain or next(given, AtcInterface.program)
     return [*variables, program, *(f"--{key}={value}" for key, value in options.items())]
 
 
