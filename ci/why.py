@@ -63,6 +63,9 @@ class Site:
     words: list[str] = field(default_factory=list)
     """The command, if it is none of atc."""
     kept: str = "cache"
+    work: Path | None = None
+    before: list[str] = field(default_factory=list)
+    """What starts ``ascendcache-why``."""
 
     @property
     def cache(self) -> Path:
@@ -103,9 +106,13 @@ class Site:
         assert done.returncode == 0, done.stdout
 
     def why(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        words = [str(WHY), "--cache", str(self.cache), *arguments, "--", *self.argv()]
+        words = [*self.before, str(WHY), "--cache", str(self.cache), *arguments, "--"]
         return subprocess.run(
-            words, env=self.environment, cwd=self.at, capture_output=True, text=True
+            [*words, *self.argv()],
+            env=self.environment,
+            cwd=self.work or self.at,
+            capture_output=True,
+            text=True,
         )
 
 
@@ -576,6 +583,128 @@ PLANTS: Mapping[str, Plant] = {
 }
 
 
+def home(site: Site) -> None:
+    """The cache is where HOME says, and nothing else says where it is."""
+    site.options.pop("op_compiler_cache_dir")
+    (site.at / "home").mkdir()
+    site.cache.rename(site.at / "home/atc_data")
+    site.kept = "home/atc_data"
+
+
+def elsewhere(site: Site) -> None:
+    """A relative path, in another working directory."""
+    site.options["op_compiler_cache_dir"] = "cache"
+    site.work = site.at / "elsewhere"
+    site.work.mkdir()
+
+
+def made_in_work(site: Site) -> None:
+    train(site)
+    del site.environment["MS_COMPILER_CACHE_PATH"]
+    site.words[1] = str(site.at / "net.json")
+    site.work = site.at / "elsewhere"
+    site.work.mkdir()
+
+
+def unreadable(site: Site, path: Path) -> None:
+    """A file that the user may not read. Root may, unless it gives that up."""
+    path.chmod(0)
+    if os.geteuid() == 0:
+        site.before = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+def swapped(site: Site) -> None:
+    one, other = site.entry("exp"), site.entry("sigmoid")
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def of_three_chips(site: Site) -> None:
+    option("soc_version", "Ascend910B2")(site)
+    site.run()
+    option("soc_version", "Ascend910B3")(site)
+
+
+def unset(name: str) -> Callable[[Site], object]:
+    return lambda site: site.environment.pop(name)
+
+
+def table(site: Site) -> None:
+    """A recorded operator package, and one whose table of precise operators has another line."""
+    package("8.0.0")(site)
+    shutil.rmtree(site.chip)
+    site.options["op_select_implmode"] = "high_precision"
+    site.run()
+    RECORD(site)
+
+
+def other_table(site: Site) -> None:
+    for path in (site.at / "opp").rglob("high_precision.ini"):
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(each for each in lines if "Exp=" not in each) + "\n")
+
+
+OUTSIDERS: Mapping[str, Plant] = {
+    "o-home-moved": Plant(variable("HOME", "/nonexistent-home"), ("directory",), before=home),
+    "o-home-and-level": Plant(
+        both(variable("HOME", "/nonexistent-home"), option("op_debug_level", "1")),
+        ("directory", "debug_level"),
+        before=home,
+    ),
+    "o-path-capital": Plant(
+        lambda site: option("op_compiler_cache_dir", str(site.at / "Cache"))(site), ("directory",)
+    ),
+    "o-path-relative": Plant(elsewhere, ("directory",)),
+    "o-train-elsewhere": Plant(hits, ("directory",), OWN, made_in_work),
+    "o-entry-unreadable": Plant(
+        lambda site: unreadable(site, site.entry("mul")), ("unreadable",), ("mul",)
+    ),
+    "o-chip-unreadable": Plant(lambda site: unreadable(site, site.chip), ("unreadable",)),
+    "o-stamp-of-other": Plant(
+        lambda site: (site.cache / "kernel_cache/version.info").write_text("adk_version=7\n"),
+        ("stamp",),
+    ),
+    "o-downgrade": Plant(package("8.0.0"), ("stamp",), before=both(package("8.0.1"), Site.run)),
+    "o-of-three-chips": Plant(of_three_chips, ("chip",)),
+    "o-limit-in-kernel-cache": Plant(
+        both(
+            idle,
+            lambda site: (site.cache / "kernel_cache/op_cache.ini").write_text(
+                "[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n"
+            ),
+        ),
+        ("aged",),
+    ),
+    "o-debug-list-two": Plant(
+        debug("op_debug_config = oom\nop_debug_list = add, exp\n"),
+        ("debug_config",),
+        ("add", "exp"),
+    ),
+    "o-implmode-for-all": Plant(
+        option("op_select_implmode", "high_precision_for_all"), ("option",), ("exp",)
+    ),
+    "o-no-bytes": Plant(written("sigmoid", ".o", ""), ("damaged",), ("sigmoid",)),
+    "o-swapped": Plant(swapped, ("damaged",), ("exp", "sigmoid")),
+    "o-record-table": Plant(other_table, ("file",), ("exp",), table),
+    "o-record-type-list": Plant(
+        option("optypelist_for_implmode", "Exp"),
+        ("option",),
+        ("exp",),
+        before=both(PRECISE, lambda site: shutil.rmtree(site.chip), Site.run, RECORD),
+    ),
+    "o-one-more-dimension": Plant(change("mul", shape=[1, 8, 16]), ("operator",), ("mul",)),
+    "o-other-type": Plant(
+        lambda site: site.operators(lambda made: made[3].update(op="Abs")), ("new",), ("relu",)
+    ),
+    "o-variable-and-option": Plant(
+        both(variable("ASCEND_CACHE_PATH", "/nonexistent-cache"), option("op_debug_level", "4")),
+        ("debug_level",),
+    ),
+}
+"""Twenty that somebody wrote who had read the guide only; ``ci/why --outsiders`` plants them."""
+
+
 @dataclass(frozen=True)
 class Score:
     name: str
@@ -615,7 +744,7 @@ def site_at(at: Path) -> Site:
 
 def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
     """Plant a cause in a copy of a filled place, and score the answer."""
-    plant = PLANTS[name]
+    plant = {**PLANTS, **OUTSIDERS}[name]
     shutil.copytree(source, at)
     site = site_at(at)
     plant.before(site)
@@ -648,13 +777,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="ci/why", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--show", action="store_true", help="print the answers")
+    parser.add_argument("--outsiders", action="store_true", help="plant the other twenty")
     options = parser.parse_args()
-    if unknown := [each for each in options.names if each not in PLANTS]:
+    if unknown := [each for each in options.names if each not in {**PLANTS, **OUTSIDERS}]:
         parser.error(f"there is no plant {unknown[0]}")
     scores = []
     with tempfile.TemporaryDirectory(prefix="ascendcache-plants-") as name:
         source = filled(Path(name, "filled"))
-        for plant in options.names or PLANTS:
+        for plant in options.names or (OUTSIDERS if options.outsiders else PLANTS):
             # Every place has the same path, because options name files in it.
             at = Path(name, "place")
             source_copy = Path(name, "place")
