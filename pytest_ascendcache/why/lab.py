@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Lab:
         self.stamp = ""
         self.expected = 1
         self._whole: dict[str, CachedUnit] = {}
-        self.unread: list[str] = []
+        self.unread: list[Path] = []
 
     def run(self, place: PlaceOfUse) -> Attempt:
         """The outcome of a place; made now unless it is known. Raises ``OutOfBudgetError``, and
@@ -85,6 +85,14 @@ class Lab:
                 self._whole[stem] = entry
         return frozenset(outcome.rewritten.keys() & self._whole.keys())
 
+    def is_unread(self, place: PlaceOfUse, stem: str = "") -> bool:
+        """Whether this user may not read a file of an entry, or without ``stem`` the directory of
+        all of them."""
+        own = place.cache / place.below
+        if not stem:
+            return any(own == each or each in own.parents for each in self.unread)
+        return any(each.parent == own and each.name.startswith(f"{stem}.") for each in self.unread)
+
     def _mark(self, entry: CachedUnit) -> None:
         if not isinstance(entry, Entry) or not entry.is_valid or not self.request.interface.is_told:
             return
@@ -100,26 +108,23 @@ class Lab:
             master = self._directory / f"master{len(self._masters)}"
             (master / below).mkdir(parents=True)
             above = [*reversed([*Path(below).parents])] if place.interface.files_beside else []
-            for each in above:
+            for each in (*above, Path(below)):
                 self._copy_files(root / each, master / each)
             for path, directories, _ in os.walk(root / below):
-                self._copy_files(Path(path), master / os.path.relpath(path, root), directories)
+                for name in directories:
+                    source = Path(path, name)
+                    self._copy_files(source, master / os.path.relpath(source, root))
             for entry in place.interface.read(master / below).values():
                 self._mark(entry)
             self._masters[(root, below)] = master
         return self._masters[(root, below)]
 
-    def _copy_files(self, source: Path, target: Path, directories: Sequence[str] = ()) -> None:
+    def _copy_files(self, source: Path, target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
-        if not os.access(source, os.R_OK | os.X_OK):
-            self.unread += [str(source)] if source.is_dir() else []
+        if source.is_dir() and not os.access(source, os.R_OK | os.X_OK):
+            self.unread.append(source)
             return
-        self.unread += [
-            str(source / each)
-            for each in directories
-            if not os.access(source / each, os.R_OK | os.X_OK)
-        ]
-        for entry in os.scandir(source):
+        for entry in os.scandir(source) if source.is_dir() else ():
             if entry.is_file(follow_symlinks=False):
                 self._copied(Path(entry.path), target)
 
@@ -128,7 +133,7 @@ class Lab:
             copy_file(path, directory)
         except OSError:
             (directory / path.name).unlink(missing_ok=True)
-            self.unread.append(str(path))
+            self.unread.append(path)
 
     def _prepare(self, place: PlaceOfUse, cache: Path) -> None:
         master = self._master(place)

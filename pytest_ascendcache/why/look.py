@@ -58,19 +58,24 @@ def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
     if outcome.gone and Fix.TIMES not in place.fixes:
         found.append(_fix(InputKind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
     again = sorted(lab.mend(place, outcome) - place.mended)
-    damaged = [stem for stem in again if outcome.rewritten[stem]]
-    for stems in damaged, [stem for stem in again if stem not in damaged]:
+    unread = [stem for stem in again if lab.is_unread(place, stem)]
+    damaged = [stem for stem in again if outcome.rewritten[stem] and stem not in unread]
+    whole = [stem for stem in again if not outcome.rewritten[stem]]
+    for kind, stems in (
+        (InputKind.UNREADABLE, unread),
+        (InputKind.DAMAGED, damaged),
+        (InputKind.REFUSED, whole),
+    ):
         if stems:
-            faults = dict.fromkeys(outcome.rewritten[stem] for stem in stems)
-            found.append(_mended([*faults], stems))
+            faults = [*dict.fromkeys(outcome.rewritten[stem] for stem in stems)]
+            found.append(_mended(kind, faults, stems))
     return found
 
 
-def _mended(faults: list[str], stems: list[str]) -> SingleChange:
+def _mended(kind: InputKind, faults: list[str], stems: list[str]) -> SingleChange:
     named = stems[0] if len(stems) == 1 else f"{stems[0]}, ..."
     return SingleChange(
-        *(InputKind.DAMAGED if faults[0] else InputKind.REFUSED, stems[0], "; ".join(faults[:2])),
-        str(len(stems)),
+        *(kind, stems[0], "; ".join(faults[:2]), str(len(stems))),
         lambda place: replace(place, mended=place.mended | {*stems}),
         named,
     )

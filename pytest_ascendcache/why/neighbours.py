@@ -32,6 +32,12 @@ _MOST = 480
 """Variants in one run."""
 _TRIES = 4
 """Runs for variants."""
+_LAYOUTS: Mapping[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    "without extents of 1": lambda shape: tuple(each for each in shape if each != 1),
+    "with 1 in front": lambda shape: (1, *shape),
+    "with 1 behind": lambda shape: (*shape, 1),
+    "transposed": lambda shape: (*shape[:-2], *reversed(shape[-2:])),
+}
 _Variant = tuple[OperatorSpec, str, OperatorSpec]
 """An operator, how it is changed, and what it becomes."""
 
@@ -60,7 +66,9 @@ def other_requests(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[Single
     missed = [each for each in operators if each.name in outcome.missed]
     # The likely variants of all operators come first: a run ends at one that cannot be compiled.
     turns = zip_longest(*([(each, *made) for made in _variants(each)] for each in missed))
-    chosen = [each for turn in turns for each in turn if each is not None][:_MOST]
+    chosen = [each for turn in turns for each in turn if each is not None and each[0] != each[2]][
+        :_MOST
+    ]
     tried = {f"variant{number}": each for number, each in enumerate(chosen)}
     served = _served(lab, place, tried, {*outcome.keys.values()})
     found: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
@@ -148,6 +156,8 @@ def _variants(operator: OperatorSpec) -> Iterator[tuple[str, OperatorSpec]]:
         for other in (extent + 1, extent - 1, extent * 2, extent // 2, -(-extent // 16) * 16):
             if other > 0 and other != extent:
                 yield f"extent {other} for {extent}", _shaped(operator, extent, other)
+    for label, change in _LAYOUTS.items():
+        yield label, _mapped(operator, partial(_laid_out, change))
     for number, attribute in enumerate(operator.attributes):
         if isinstance(attribute.value, bool):
             others = [*operator.attributes]
@@ -162,6 +172,12 @@ def _typed(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
 
 def _formatted(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
     return replace(tensor, format=new) if tensor.format == old else tensor
+
+
+def _laid_out(
+    change: Callable[[tuple[int, ...]], tuple[int, ...]], tensor: TensorDesc
+) -> TensorDesc:
+    return replace(tensor, shape=change(tensor.shape))
 
 
 def _mapped(operator: OperatorSpec, change: Callable[[TensorDesc], TensorDesc]) -> OperatorSpec:

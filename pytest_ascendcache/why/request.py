@@ -56,6 +56,7 @@ class InputKind(str, Enum):
     NEW = "new"
     UNSTABLE = "unstable"
     UNPACKED = "unpacked"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,9 @@ class _Experiment:
         is_cold = not replace(place, cache=self._request.cache).entries
         if is_cold and rest:
             proven = {each.change for each in found.causes}
-            empty = SingleChange(InputKind.EMPTY, place.below, str(self._request.cache), "")
+            where = replace(place, cache=self._request.cache)
+            kind = InputKind.UNREADABLE if self._lab.is_unread(where) else InputKind.EMPTY
+            empty = SingleChange(kind, place.below, str(self._request.cache), "", None, place.below)
             for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
                 if each not in proven:
                     found.causes.append(MissCause(each, rest, False))
