@@ -194,7 +194,8 @@ class Lab:
         failure = ""
         if ended.returncode != 0:
             last = "; ".join(each.strip() for each in ended.output.strip().splitlines()[-2:])
-            failure = f"{in_words(ended.returncode, self._seconds)}: {last[:300]}"
+            said = f": {last[:300]}" if last else " and printed nothing"
+            failure = f"{in_words(ended.returncode, self._seconds)}{said}"
         entries = read(own)
         changed = self._changed(before, Snapshot.take(own))
         renewed = {

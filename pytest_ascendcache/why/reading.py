@@ -52,13 +52,14 @@ def read_request(
         environment[interface.variable] = os.path.normpath(
             work / environment[interface.variable].strip()
         )
-    program = find_program(names[0], interface.program)
+    is_script = isinstance(interface, ScriptInterface)
+    program = find_program(names[0], names[0] if is_script else interface.program)
     request = UserRequest(interface, program, options, environment, work)
     expected = work / cache if cache is not None else request.consulted[0]
     if cache is not None and not expected.is_dir():
         raise RequestError(f"--cache={cache} is not a directory; name one that holds a cache.")
     if expected.is_dir() and not os.access(expected, os.R_OK | os.X_OK):
-        raise RequestError(f"the cache {expected} cannot be read by this user.")
+        raise RequestError(f"--cache={expected} cannot be read by this user.")
     return replace(request, cache=interface.root(expected).resolve())
 
 

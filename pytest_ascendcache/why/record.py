@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_ascendcache.files import read_input, read_text
 from pytest_ascendcache.operators import SingleOpError
@@ -59,6 +59,7 @@ def _record(request: UserRequest, is_at_hand: bool = False) -> dict[str, Any]:
     trees = {**interface.directory_options(options), **packages}
     return {
         "ascendcache-why": _SCHEMA,
+        "command": interface.program,
         "cache": str(request.cache),
         "program": " ".join((file_sha256(request.program), *_version(request.program))),
         "options": {key: value for key, value in options.items() if not interface.is_place(key)},
@@ -128,11 +129,31 @@ def read_record(path: Path) -> Mapping[str, Any]:
             f"--against={path} is a record of schema {document['ascendcache-why']}, and this "
             f"version reads schema {_SCHEMA}; record that place anew."
         )
-    parts = ("options", "variables", "digests", "files", "trees")
-    whole = all(isinstance(document.get(each), dict) for each in parts)
-    if not whole or not isinstance(document.get("cache"), str):
+    if not _is_whole(document):
         raise RequestError(f"--against={path} is no record; make one with --record.")
     return document
+
+
+def _is_whole(document: Mapping[str, Any]) -> bool:
+    """Whether all parts of a record have their types."""
+
+    def is_content(value: object) -> bool:
+        return is_texts(value) and "sha256" in cast("dict[str, str]", value)
+
+    def is_texts(value: object) -> bool:
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+    files, trees = document.get("files"), document.get("trees")
+    texts = ("command", "cache", "program")
+    return (
+        all(isinstance(document.get(each), str) for each in texts)
+        and all(is_texts(document.get(each)) for each in ("options", "variables", "digests"))
+        and isinstance(files, dict)
+        and all(map(is_content, files.values()))
+        and isinstance(trees, dict)
+        and all(isinstance(each, dict) for each in trees.values())
+        and all(is_content(each) for tree in trees.values() for each in tree.values())
+    )
 
 
 def differences(request: UserRequest, there: Mapping[str, Any] | UserRequest) -> list[SingleChange]:
@@ -142,6 +163,11 @@ def differences(request: UserRequest, there: Mapping[str, Any] | UserRequest) ->
     if isinstance(there, UserRequest):
         program, there = there.program, _record(there, is_at_hand=True)
     here = _record(request)
+    if here["command"] != there["command"]:
+        raise RequestError(
+            f"the record is of a command like {there['command']}, and this one is like "
+            f"{here['command']}; record the same command where it hits."
+        )
     return [
         *_program(request, here, there, program),
         *_options(request, here, there),

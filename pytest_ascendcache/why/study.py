@@ -103,7 +103,10 @@ class _Experiment:
         if full is not None:  # it keeps no kernel at all as it is
             base = replace(base, served=dict.fromkeys(full.served, False), keys=full.keys)
         if not base.served:
-            raise RequestError("the command delivers no kernel, so nothing can be told of it.")
+            raise RequestError(
+                "the command delivers no kernel and keeps none, so nothing can be told of it; "
+                "give one that compiles."
+            )
         found.operators = len(base.served)
         found.served = found.operators - len(base.missed)
         if not base.missed:
