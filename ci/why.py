@@ -341,6 +341,20 @@ def prefixes(site: Site) -> None:
     site.arguments += ["--against-directory", str(site.at / "one")]
 
 
+def programs(site: Site) -> None:
+    """Two prefixes whose programs differ; the cache is made with that of the other one."""
+    shutil.rmtree(site.chip)
+    for name, more in (("one", "--op_select_implmode=high_precision"), ("two", "")):
+        path = site.at / name / "bin/atc"
+        path.parent.mkdir(parents=True)
+        path.write_text(f'#!/bin/sh\nexec {ATC} "$@" {more}\n')
+        path.chmod(0o755)
+        site.words = [str(path), *site.argv()[1:]]
+        if name == "one":
+            site.run()
+    site.arguments += ["--against-directory", str(site.at / "one")]
+
+
 def caches(site: Site) -> None:
     """Another cache on this machine, and one that is empty."""
     site.cache.rename(site.at / "full")
@@ -561,6 +575,7 @@ PLANTS: Mapping[str, Plant] = {
         lambda site: site.words.__setitem__(4, "Ascend910_9391"), ("chip",), OWN, static
     ),
     "two-prefixes": Plant(prefixes, ("file",)),
+    "two-programs": Plant(programs, ("program",), ("exp",)),
     "two-caches": Plant(caches, ("directory",)),
     "release-implmode": Plant(PRECISE, ("option",), ("exp",), before=release),
     "pair-train-rank-directory": Plant(
@@ -700,7 +715,7 @@ OUTSIDERS: Mapping[str, Plant] = {
         ("debug_level",),
     ),
 }
-"""Twenty that somebody wrote who had read the guide only; ``ci/why --outsiders`` plants them."""
+"""Twenty of a person who had read the guide only; ``ci/why --outsiders`` plants them."""
 
 
 @dataclass(frozen=True)
@@ -735,7 +750,7 @@ def site_at(at: Path) -> Site:
         "op_compiler_cache_mode": "enable",
         "op_compiler_cache_dir": str(at / "cache"),
     }
-    keep = ("PATH", "TMPDIR", "LANG")
+    keep = ("PATH", "TMPDIR", "LANG", *(("ASCEND_OPP_PATH",) if BIN not in ATC.parents else ()))
     environment = {key: os.environ[key] for key in keep if key in os.environ}
     return Site(at, options, {**environment, "HOME": str(at / "home")})
 
@@ -774,9 +789,12 @@ def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="ci/why", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--atc", type=Path, help="another atc, such as that of ci/verify-cann")
     parser.add_argument("--show", action="store_true", help="print the answers")
     parser.add_argument("--outsiders", action="store_true", help="plant the other twenty")
     options = parser.parse_args()
+    global ATC
+    ATC = options.atc or ATC
     if unknown := [each for each in options.names if each not in {**PLANTS, **OUTSIDERS}]:
         parser.error(f"there is no plant {unknown[0]}")
     scores = []
