@@ -50,7 +50,6 @@ class AtcInterface:
     """Any command with the interface of ``atc``, on a cache in CANN's layout."""
 
     program = "atc"
-    stamp = f"{KERNEL_CACHE}/version.info"
     is_told = True
     files_beside = True
     variable = CACHE_PATH

@@ -16,10 +16,14 @@ from pathlib import Path
 
 from pytest_ascendcache.caches import Canary, Entry, Snapshot, find_canaries, plant_canary
 from pytest_ascendcache.caches.entry import CachedUnit
+from pytest_ascendcache.files import read_text
 from pytest_ascendcache.processes.ending import in_words
 from pytest_ascendcache.processes.launch import Ended, ProcessLauncher
 from pytest_ascendcache.release.kernels import copy_file
 from pytest_ascendcache.why.request import Attempt, Fix, PlaceOfUse, Trial, UserRequest
+
+_SMALL = 64 << 10
+"""Bytes."""
 
 
 class OutOfBudgetError(Exception):
@@ -44,7 +48,7 @@ class Lab:
         self._marks: dict[str, Canary] = {}
         self._masters: dict[tuple[Path, str], Path] = {}
         self._twins: dict[object, Mapping[str, str]] = {}
-        self.stamp = ""
+        self.stamps: Mapping[str, str] = {}
         self.expected = 1
         self._whole: dict[str, CachedUnit] = {}
         self.unread: list[Path] = []
@@ -77,13 +81,26 @@ class Lab:
         self._masters[(outcome.kept, place.below)] = outcome.kept
         return self.run(control)
 
-    def mend(self, place: PlaceOfUse, outcome: Attempt) -> frozenset[str]:
-        """Mark entries that a run compiled again, so that ``Place.mended`` may name them."""
-        for stem, entry in replace(place, cache=outcome.kept).entries.items():
-            if stem in outcome.rewritten and entry.is_valid:
-                self._mark(entry)
-                self._whole[stem] = entry
-        return frozenset(outcome.rewritten.keys() & self._whole.keys())
+    def mend(self, place: PlaceOfUse, outcome: Attempt) -> Mapping[str, str]:
+        """Entries that a run compiled again, each with its fault: whole ones are kept and marked,
+        so that ``PlaceOfUse.mended`` may name them. Where a run left an entry as it was, the whole
+        one comes from a run without it."""
+        faults = dict(outcome.rewritten)
+        entries = self._master_entries(place)
+        stuck = {outcome.keys[name] for name in outcome.missed} & entries.keys() - faults.keys()
+        made = [outcome]
+        if stuck := stuck - place.mended:
+            made.append(self.run(replace(place, without=place.without | stuck)))
+            faults |= {stem: "; ".join(entries[stem].problems()) for stem in stuck}
+        for each in made:
+            for stem, entry in replace(place, cache=each.kept).entries.items():
+                if stem in faults and stem in {*each.rewritten, *each.stored} and entry.is_valid:
+                    self._mark(entry)
+                    self._whole[stem] = entry
+        return {stem: fault for stem, fault in faults.items() if stem in self._whole}
+
+    def _master_entries(self, place: PlaceOfUse) -> Mapping[str, CachedUnit]:
+        return place.interface.read(self._master(place) / place.below)
 
     def is_unread(self, place: PlaceOfUse, stem: str = "") -> bool:
         """Whether this user may not read a file of an entry, or without ``stem`` the directory of
@@ -148,8 +165,11 @@ class Lab:
                 target = own / whole.relative_to(self._whole[stem].directory)
                 target.unlink(missing_ok=True)
                 copy_file(whole, target.parent)
-        if Fix.STAMP in place.fixes and self.stamp:
-            (cache / place.interface.stamp).write_text(self.stamp, encoding="utf-8")
+        for stem, entry in place.interface.read(own).items() if place.without else ():
+            for each in entry.paths if stem in place.without else ():
+                each.unlink(missing_ok=True)
+        for name, text in self.stamps.items() if Fix.STAMP in place.fixes else ():
+            (cache / name).write_text(text, encoding="utf-8")
         if Fix.TIMES in place.fixes:
             now = time.time_ns()
             for each in own.iterdir():
@@ -189,7 +209,7 @@ class Lab:
         own, read = cache / place.below, place.interface.read
         before = Snapshot.take(own)
         faults = {stem: "; ".join(each.problems()) for stem, each in read(own).items()}
-        stamp = _text(cache / place.interface.stamp)
+        beside = _beside(cache, place)
         ended = self._started(place, here, cache)
         failure = ""
         if ended.returncode != 0:
@@ -219,7 +239,11 @@ class Lab:
         outcome = Attempt(
             served=served if not failure else {},
             failure=failure,
-            stamps=(stamp, _text(cache / place.interface.stamp)),
+            stamps={
+                name: (old, new)
+                for name, new in _beside(cache, place).items()
+                if (old := beside.get(name, "")) != new and old
+            },
             rewritten=renewed,
             gone=frozenset(faults.keys() - entries.keys()),
             stored=stored,
@@ -251,8 +275,11 @@ class Lab:
         }
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+def _beside(cache: Path, place: PlaceOfUse) -> dict[str, str]:
+    """The texts of small files above the entries, such as one that names versions."""
+    found = {}
+    for above in Path(place.below).parents if place.interface.files_beside else ():
+        for path in (cache / above).iterdir():
+            if path.is_file() and path.stat().st_size <= _SMALL:
+                found[str(above / path.name)] = read_text(path, errors="replace")
+    return found

@@ -46,29 +46,29 @@ def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
     if outcome.failure or (place.interface.is_told and not is_enabled(place)):
         return []
     found = []
-    before, after = outcome.stamps
     original = place.cache / place.below
     if original.is_symlink() and Fix.LINK not in place.fixes:
         there = str(original.resolve())
         found.append(_fix(InputKind.LINK, str(original), there, Fix.LINK))
-    if before != after and before and Fix.STAMP not in place.fixes:
-        lab.stamp = after
+    if outcome.stamps and Fix.STAMP not in place.fixes and (outcome.gone or outcome.rewritten):
+        lab.stamps = {name: after for name, (_, after) in outcome.stamps.items()}
+        before, after = next(iter(outcome.stamps.values()))
         found.append(_fix(InputKind.STAMP, *first_difference(after, before), Fix.STAMP))
         return found  # a purge hides the rest
     if outcome.gone and Fix.TIMES not in place.fixes:
         found.append(_fix(InputKind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
-    again = sorted(lab.mend(place, outcome) - place.mended)
+    faults = lab.mend(place, outcome)
+    again = sorted(faults.keys() - place.mended)
     unread = [stem for stem in again if lab.is_unread(place, stem)]
-    damaged = [stem for stem in again if outcome.rewritten[stem] and stem not in unread]
-    whole = [stem for stem in again if not outcome.rewritten[stem]]
+    damaged = [stem for stem in again if faults[stem] and stem not in unread]
+    whole = [stem for stem in again if not faults[stem]]
     for kind, stems in (
         (InputKind.UNREADABLE, unread),
         (InputKind.DAMAGED, damaged),
         (InputKind.REFUSED, whole),
     ):
         if stems:
-            faults = [*dict.fromkeys(outcome.rewritten[stem] for stem in stems)]
-            found.append(_mended(kind, faults, stems))
+            found.append(_mended(kind, [*dict.fromkeys(faults[stem] for stem in stems)], stems))
     return found
 
 

@@ -30,7 +30,7 @@ _FORMATS = ("ND", "NCHW", "NHWC")
 _BATCHES = (1, 2, 4, 8, 16, 32)
 _MOST = 480
 """Variants in one run."""
-_TRIES = 4
+_TRIES = 9
 """Runs for variants."""
 _LAYOUTS: Mapping[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     "without extents of 1": lambda shape: tuple(each for each in shape if each != 1),
@@ -111,16 +111,15 @@ def _served(
 ) -> set[str]:
     """The variants that the cache serves, except kernels that are ``wanted`` as they are.
 
-    One that cannot be compiled ends a run; it is repeated with those behind it that are changed in
-    another way."""
+    One that cannot be compiled ends a run. It is repeated with those behind it that are changed in
+    another way; if nothing shows how far it came, each way is tried in a run of its own.
+    """
     served: set[str] = set()
-    left = dict(tried)
-    for _ in range(_TRIES):
-        if not left:
+    groups = [[*tried]]
+    for turn in range(_TRIES):
+        if turn >= len(groups) or not (left := groups[turn]):
             break
-        text = json.dumps(
-            single_op_document([made.named(name) for name, (_, _, made) in left.items()])
-        )
+        text = json.dumps(single_op_document([tried[name][2].named(name) for name in left]))
         outcome = lab.run(replace(place, files={**place.files, atc.SINGLE_OP: text}))
         served |= {
             name
@@ -128,14 +127,21 @@ def _served(
             if was and outcome.keys[name] not in wanted
         }
         if not outcome.failure:
-            break
-        first = next((name for name in left if name not in outcome.delivered), "")
-        left = {
-            name: each
-            for name, each in left.items()
-            if first and name not in outcome.delivered and each[1] != left[first][1]
-        }
+            continue
+        rest = [name for name in left if name not in outcome.delivered]
+        if outcome.delivered and rest:
+            groups.append([name for name in rest if tried[name][1] != tried[rest[0]][1]])
+        elif turn == 0:
+            ways: dict[str, list[str]] = defaultdict(list)
+            for name in left:
+                ways[_way(tried[name][1])].append(name)
+            groups += ways.values()
     return served
+
+
+def _way(label: str) -> str:
+    first, _, last = label.partition(" as ")
+    return last or first.split()[0]
 
 
 def _variants(operator: OperatorSpec) -> Iterator[tuple[str, OperatorSpec]]:

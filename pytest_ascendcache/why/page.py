@@ -27,7 +27,8 @@ def page(found: Study, language: Language) -> list[str]:
         )
     )
     for number, cause in enumerate(found.causes, 1):
-        lines += wrapped(f"{number}  {_who(cause, found, language)}{sentence(cause, language)}")
+        said = sentence(cause, found, language)
+        lines += wrapped(f"{number}  {_who(cause, found, language)}{said}")
         lines += wrapped(_shown(cause, language), _INDENT)
         lines += wrapped(
             text(f"why_do_{cause.change.kind.value}", language, **_values(cause.change, language)),
@@ -59,12 +60,13 @@ def _left(found: Study, language: Language) -> Iterator[str]:
         yield text(key, language, **_values(each, language))
 
 
-def sentence(cause: MissCause, language: Language) -> str:
+def sentence(cause: MissCause, found: Study, language: Language) -> str:
     """The cause in one sentence."""
     change = cause.change
     key = f"why_{change.kind.value}"
     if change.about and change.kind is InputKind.DEBUG_CONFIG:
-        key += "_list"
+        listed = len(change.about.split(","))
+        key += "_all" if len(cause.operators) == found.operators > listed else "_list"
     return text(key, language, **_values(change, language))
 
 
@@ -124,8 +126,8 @@ def as_json(found: Study) -> str:
                 "operators": list(cause.operators),
                 "is_proven": cause.is_proven,
                 "runs": cause.runs,
-                "en": sentence(cause, Language.ENGLISH),
-                "zh": sentence(cause, Language.CHINESE),
+                "en": sentence(cause, found, Language.ENGLISH),
+                "zh": sentence(cause, found, Language.CHINESE),
             }
             for cause in found.causes
         ],

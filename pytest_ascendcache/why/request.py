@@ -63,8 +63,9 @@ class InputKind(str, Enum):
 class PlaceOfUse:
     """One way to run the command: options and variables, the cache that is copied for the run,
     and what is mended in the copy: ``mended`` are entries in place of which a run of the
-    same command put whole ones. ``files`` are contents of files that options name, by option;
-    ``overlays`` are those of files in directories, by the option or variable and the path in it.
+    same command put whole ones, ``without`` are left out. ``files`` are contents of files that
+    options name, by option; ``overlays`` are those of files in directories, by the option or
+    variable and the path in it.
     """
 
     interface: CommandInterface
@@ -74,6 +75,7 @@ class PlaceOfUse:
     cache: Path
     fixes: frozenset[Fix] = frozenset()
     mended: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
     files: Mapping[str, FileContent] = field(default_factory=dict)
     overlays: Mapping[tuple[str, str], FileContent] = field(default_factory=dict)
 
@@ -97,7 +99,7 @@ class PlaceOfUse:
     @property
     def key(self) -> object:
         """Places of one key give one outcome."""
-        return self.command_key, self.cache, self.fixes, self.mended
+        return self.command_key, self.cache, self.fixes, self.mended, self.without
 
     def overlay(self, here: Path, options: dict[str, str], environment: dict[str, str]) -> None:
         """Make the directories with other contents below ``here``, and name them."""
@@ -192,15 +194,16 @@ class Attempt:
     """What one run delivered and did to its copy of the cache.
 
     ``served`` says of each operator whether its kernel came from the cache. ``failure`` says how
-    the run failed. ``stamps`` are the texts of the version file before and after. ``rewritten`` are
-    entries that were there and were compiled again, each with what had been wrong with it; ``gone``
-    were removed, ``stored`` are new. ``kept`` is where the new files of the cache are. ``keys`` are
-    the names of kernels by operator, and ``delivered`` is what a run served until it failed.
+    the run failed. ``stamps`` are the texts of files beside the entries that it changed, before and
+    after, by their paths. ``rewritten`` are entries that were there and were compiled again, each
+    with what had been wrong with it; ``gone`` were removed, ``stored`` are new. ``kept`` is where
+    the new files of the cache are. ``keys`` are the names of kernels by operator, and ``delivered``
+    is what a run served until it failed.
     """
 
     served: Mapping[str, bool]
     failure: str
-    stamps: tuple[str, str]
+    stamps: Mapping[str, tuple[str, str]]
     rewritten: Mapping[str, str]
     gone: frozenset[str]
     stored: frozenset[str]
@@ -238,16 +241,14 @@ class Trial:
 class CommandInterface(Protocol):
     """One kind of command: where it keeps kernels, and how it is run on a copy of them.
 
-    ``program`` is its usual name. ``stamp`` is the version file, by its path in the cache; empty if
-    there is none. With ``is_told``, what a run delivers tells which kernels were served; else a run
-    on an empty cache tells what the command needs, and what is not written anew was served. With
-    ``files_beside``, files above the entries belong to the cache. ``variable`` names the
-    cache, and so does what is called ``setting``;
-    ``packages`` are variables that name directories of files that kernels depend on.
+    ``program`` is its usual name. With ``is_told``, what a run delivers tells which kernels were
+    served; else a run on an empty cache tells what the command needs, and what is not written anew
+    was served. With ``files_beside``, files above the entries belong to the cache. ``variable``
+    names the cache, and so does what is called ``setting``; ``packages`` are variables that name
+    directories of files that kernels depend on.
     """
 
     program: str
-    stamp: str
     is_told: bool
     files_beside: bool
     variable: str

@@ -59,7 +59,6 @@ class WordsInterface:
 
     files_beside = False
     is_told = False
-    stamp = ""
 
     def __init__(self, work: Path) -> None:
         self._work = work
