@@ -141,7 +141,7 @@ class ScriptInterface(WordsInterface):
         for each in self._work.iterdir():
             if not _RANK.fullmatch(each.name) and "kernel_meta" not in each.name:
                 (work / each.name).symlink_to(each)
-        environment |= {_BASE: str(trial.cache), "PWD": str(work)}
+        environment |= {_BASE: str(trial.cache), "PWD": str(work), "PYTHONDONTWRITEBYTECODE": "1"}
         return Command(str(trial.place.program), words, environment, work)
 
     def delivered(self, _trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
