@@ -60,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RequestError, ReleaseFileError, ToolchainError) as error:
         print(f"{_PROGRAM}: {translated(str(error), language)}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # nobody reads the answer to its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
         name = error.filename or options.record or options.report
         print(f"{_PROGRAM}: {name}: {error.strerror}.", file=sys.stderr)

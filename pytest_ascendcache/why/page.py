@@ -100,6 +100,8 @@ def _shown(cause: MissCause, language: Language) -> str:
     key = "why_proven" if cause.is_proven else "why_inferred"
     if cause.change.kind in (InputKind.NEW, InputKind.UNSTABLE):
         key = "why_refilled"
+    if cause.change.kind is InputKind.FATAL:
+        key = "why_succeeds"
     return text(key, language, count=len(cause.operators), runs=cause.runs)
 
 

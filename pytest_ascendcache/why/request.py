@@ -46,6 +46,7 @@ class InputKind(str, Enum):
     STAMP = "stamp"
     AGED = "aged"
     DAMAGED = "damaged"
+    FATAL = "fatal"
     REFUSED = "refused"
     OPTION = "option"
     VARIABLE = "variable"

@@ -96,7 +96,8 @@ class _Experiment:
         lab, found = self._lab, self._found
         base = lab.run(self._request.place)
         if base.failure:
-            raise RequestError(f"the command fails by itself: it {base.failure}")
+            self._fatal(base.failure)
+            return
         self._pool = _united(suspects(self._request), recorded)
         lab.expected = lab.runs + bound(len(self._pool), 1)
         full = None if base.served or not self._pool else self._with_all()
@@ -117,6 +118,19 @@ class _Experiment:
             full = self._beyond(full)
         self._blame(base, full)
         self._rest(base, full)
+
+    def _fatal(self, failure: str) -> None:
+        """Name damaged entries if the command fails with them only. Raises ``RequestError``."""
+        place, found = self._request.place, self._found
+        faults = {stem: each.problems() for stem, each in place.entries.items()}
+        damaged = {stem: each for stem, each in faults.items() if each}
+        without = replace(place, without=frozenset(damaged))
+        if not damaged or not (served := self._lab.run(without).served):
+            raise RequestError(f"the command fails by itself: it {failure}")
+        told = "; ".join([*dict.fromkeys(fault for each in damaged.values() for fault in each)][:2])
+        change = SingleChange(InputKind.FATAL, "", told, "", None, ", ".join([*damaged][:2]))
+        found.operators = len(served)
+        found.causes.append(MissCause(change, (*sorted(served),), True, self._lab.runs))
 
     def _place(self, changes: Iterable[SingleChange]) -> PlaceOfUse:
         """The place with some changes, in the order of the pool."""

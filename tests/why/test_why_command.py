@@ -44,7 +44,7 @@ def site(source: Path, tmp_path: Path) -> Site:
     "name",
     [
         *("hits", "new-operator", "link", "aged-by-file", "record-package", "pair-implmode-dtype"),
-        *("hits-train", "train-damaged", "train-record-phase"),
+        *("hits-train", "train-damaged", "train-record-phase", "train-fatal"),
         *("hits-package", "package-shape", "package-damaged"),
         *("two-prefixes", "two-programs", "release-implmode"),
         *("o-entry-unreadable", "o-chip-unreadable", "o-one-more-dimension"),
