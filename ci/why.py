@@ -106,7 +106,8 @@ class Site:
         assert done.returncode == 0, done.stdout
 
     def why(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        words = [*self.before, str(WHY), "--cache", str(self.cache), *arguments, "--"]
+        named = ["--cache", str(self.cache)] if self.kept else []
+        words = [*self.before, str(WHY), *named, *arguments, "--"]
         return subprocess.run(
             [*words, *self.argv()],
             env=self.environment,
@@ -374,7 +375,8 @@ def caches(site: Site) -> None:
     """Another cache on this machine, and one that is empty."""
     site.cache.rename(site.at / "full")
     site.cache.mkdir()
-    site.kept = "full"
+    site.kept = ""
+    site.arguments += ["--against-directory", str(site.at / "full")]
 
 
 def release(site: Site) -> None:

@@ -104,6 +104,9 @@ def other_place(request: UserRequest, directory: Path) -> UserRequest:
             f"--against-directory={directory} is not a directory; name another prefix or cache."
         )
     directory = directory.resolve()
+    as_cache = replace(request.place, cache=request.interface.root(directory))
+    if as_cache.entries:
+        return replace(request, cache=as_cache.cache)
     prefix = next(filter(None, (_prefix(each, directory) for each in _paths(request))), None)
     if prefix is None:
         raise RequestError(
