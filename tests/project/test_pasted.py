@@ -62,6 +62,7 @@ _REPORTS = (
     ("ascendcache-compare atc-8.2.json", OWN),
 )
 OPERATORS = (("fixtures/mixed_dtypes.json", "operators.json"),)
+SQUARE = ("fixtures/networks/square.json", "square.json")
 NETWORK_FILE = ("docs/example/models/regression.json", "regression.json")
 STAGES = {
     "README.md": Stage(checkout=True, elsewhere=(*_CI, _AUDIT[0], *_GATE), nightly=True),
@@ -101,7 +102,7 @@ STAGES = {
             ("./other.run", OWN),
         ),
     ),
-    "docs/why.md": Stage(inputs=OPERATORS),
+    "docs/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
     "docs/with-torchair.md": Stage(
         elsewhere=(
             *(("ls /usr/local", CANN), ("export ASCEND", CANN), ("ln -s", TORCHAIR)),
@@ -115,7 +116,7 @@ STAGES = {
     "docs/zh/release-gate.md": Stage(elsewhere=_GATE),
     "docs/zh/reports.md": Stage(elsewhere=_REPORTS[1:], nightly=True),
     "docs/zh/shared-storage.md": Stage(elsewhere=_NODES),
-    "docs/zh/why.md": Stage(inputs=OPERATORS),
+    "docs/zh/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
 }
 PAGES = [
     page.relative_to(ROOT).as_posix()
