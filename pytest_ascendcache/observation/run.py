@@ -204,6 +204,17 @@ class Run(DeliveredKernels):
             if change is Change.REMOVED or _ENTRY.fullmatch(path.rpartition("/")[2])
         }
 
+    @property
+    def inert_changes(self) -> dict[str, Change]:
+        """What a run that must not use the cache changed of it: entries, also their times, and
+        ``op_cache.ini``, and whatever was removed. Looking at a file that is no entry, or changing
+        one of a toolchain's own such as a lock, is not using the cache."""
+        return self.entry_changes | {
+            path: change
+            for path, change in self.changes.items()
+            if (name := path.rpartition("/")[2]) != "op_cache.ini" and _ENTRY.fullmatch(name)
+        }
+
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""
         return self._is_among(operator, self._written) or fate in (Fate.STORED, Fate.REWRITTEN)

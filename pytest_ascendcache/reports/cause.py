@@ -147,8 +147,8 @@ class Cause:
 
     @property
     def happens_sometimes(self) -> bool:
-        """Whether an elementary check showed that the option does what it is there for."""
-        return self.promised in self.kept
+        """Whether an elementary check showed that the mode does what it is there for."""
+        return is_basic(self.fact) and self.promised in self.kept
 
     @property
     def ages_too_much(self) -> bool:

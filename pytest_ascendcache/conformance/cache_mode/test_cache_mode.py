@@ -51,7 +51,7 @@ def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> Non
     cache.forget_reads()
     run = cache.compile(add)
     assert run[add] == BYPASSED
-    assert run.changes == {}, "the cache was touched"
+    assert run.inert_changes == {}, "the cache was touched"
 
 
 @rule("cache-mode/default-is-disable")
@@ -373,7 +373,7 @@ def test_disable_changes_and_reads_nothing(
     run = cache.compile(add, mode=DISABLE)
     assert run[add] in expected_outcomes(DISABLE, False, before)
     # The changes include access times, so that reading leaves a trace.
-    assert run.changes == {}
+    assert run.inert_changes == {}
     if ascend_file_system.access_times is AccessTimes.NONE:
         cache.evidence.readings.append(
             "this mount keeps no access times: whether disable reads could not be seen"
@@ -393,7 +393,7 @@ def test_disable_leaves_halves_alone(
     cache.forget_reads()
     run = cache.compile(add, mode=DISABLE)
     assert run[add] == BYPASSED
-    assert run.changes == {}
+    assert run.inert_changes == {}
 
 
 @rule("cache-mode/disable-is-inert")

@@ -99,6 +99,12 @@ def test_an_option_chooses_between_kernels(
     chosen = set(differing[option])
     assert chosen, cache.evidence.found(Delivery.UNCHANGED, same, subject=subject)
     if option == "--optypelist_for_implmode":
+        not_listed = set(differing["--op_select_implmode"]) & {*KINDS[:2]} - chosen
+        assert not not_listed, cache.evidence.found(
+            Delivery.UNCHANGED,
+            f"{', '.join(sorted(not_listed))} does not follow the mode although it is listed",
+            subject=subject,
+        )
         others = sorted(chosen - {*KINDS[:2]})
         if others and _differ_by_chance(cache, WAYS[option][0]):
             raise NotDecidable("kernels differ by chance from one compile to the next")

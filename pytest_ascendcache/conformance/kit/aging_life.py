@@ -43,6 +43,8 @@ _RECENTLY = 25 * 60.0
 """Seconds since the last use of an entry that is not yet idle."""
 _IDLE, _BUSY = "ABCDE", "FGHIJ"
 """Names of orphans, one for each kind: idle ones, and ones in use."""
+_UNREADABLE = "unreadable-metadata"
+"""The kind of orphan that is a damaged entry: removing it heals."""
 _RUNS = 2
 """Runs within which idle orphans have to go: the second may see what the first did not."""
 _SECTION = "[op_compiler_cache]"
@@ -208,7 +210,13 @@ class _Limits:
         started = int(time.time())
         size = sum(path.stat().st_size for each in files.values() for path in each)
         due = AgingShelf(
-            shelf, expected_limits(ini, limits), question, size, bool(idle_orphans), bad
+            shelf,
+            expected_limits(ini, limits),
+            question,
+            size,
+            bool(idle_orphans),
+            files[_UNREADABLE] if busy_orphans else (),
+            bad,
         )
         operators = (FIRST, FOURTH) if stores else (FIRST,)
         life.run(f"limits {what}", operators, ENABLE, aging=due, environment=limits)
@@ -217,7 +225,11 @@ class _Limits:
             self._judge_scan(shelf, resting)
         if busy_orphans:
             if life.succeeded:
-                gone = [kind for kind, each in files.items() if not all(map(Path.exists, each))]
+                gone = [
+                    kind
+                    for kind, each in files.items()
+                    if kind != _UNREADABLE and not all(map(Path.exists, each))
+                ]
                 self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
             _remove(files)
         if entry is not None and entry.is_valid:

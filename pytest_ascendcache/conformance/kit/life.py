@@ -20,7 +20,7 @@ from pytest_ascendcache.conformance.kit.findings import Findings, Question
 from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.own_entries import OwnEntries, OwnEntry, remove
 from pytest_ascendcache.conformance.kit.own_kernels import OwnKernels
-from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limit
+from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, ORPHANS, Shelf, names_limit
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
@@ -49,7 +49,8 @@ class AgingShelf:
     """A shelf of entries that a run has to age by some limits, and the question this answers.
 
     ``orphans`` are the bytes of incomplete entries next to the shelf; ``orphans_may_go`` says that
-    they are idle. ``bad`` is a limit and its bad value, which a warning has to name.
+    they are idle; ``unreadable`` are the files of one that a toolchain may remove as damaged at any
+    time. ``bad`` is a limit and its bad value, which a warning has to name.
     """
 
     shelf: Shelf
@@ -57,6 +58,7 @@ class AgingShelf:
     question: Question = Question.AGING
     orphans: int = 0
     orphans_may_go: bool = False
+    unreadable: tuple[Path, ...] = ()
     bad: tuple[str, str] = ("", "")
 
 
@@ -280,8 +282,10 @@ class Life:
         shelf, findings = aged.shelf, self.findings
         findings.asked.add(aged.question)
         due, gone = shelf.expected(run, aged.limits), set(shelf.gone())
-        without_orphans = shelf.expected(run, aged.limits, without=aged.orphans)
-        if aged.orphans_may_go:  # before or after the entries, or not in this run
+        healed = bool(aged.unreadable) and not any(map(Path.exists, aged.unreadable))
+        own = aged.orphans // len(ORPHANS) if healed else aged.orphans
+        without_orphans = shelf.expected(run, aged.limits, without=own)
+        if aged.orphans_may_go or healed:  # before or after the entries, or not in this run
             due = replace(
                 due,
                 must_go=due.must_go & without_orphans.must_go,
