@@ -13,7 +13,7 @@ from rule_reference import rule_reference
 from upgrade_page import upgrade_page
 
 from pytest_ascendcache.language import Language
-from pytest_ascendcache.plugin.options.table import TABLE
+from pytest_ascendcache.plugin.options.table import SETTINGS_OF_INI, TABLE
 from pytest_ascendcache.qualification.loading import load_defects
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -28,17 +28,20 @@ An option with an ini key can be fixed by a project, in `pyproject.toml`
 start from the directory of that file; the command line comes first. An ini key says how the suite
 judges, never that it runs.
 
-An empty value is a usage error. This page is made from the table of options by `ci/docs`.
+An empty value is a usage error, and so is a key that begins with `ascend_` and is none of these. This page is made from the table of options by `ci/docs`.
 """
+
+_ONLY_INI = "only in the ini file, or -o KEY=VALUE"
 
 
 def option_reference() -> str:
     """Return docs/options.md: every option with its help and ini key, ordered as in ``--help``."""
     parts = [_HEAD]
-    for heading, options in TABLE.items():
+    for heading, options in (TABLE | {_ONLY_INI: SETTINGS_OF_INI.values()}).items():
         parts += [f"\n## {heading.capitalize()}\n\n", "| option | meaning |\n|---|---|\n"]
         for option in options:
-            cells = (f"`{option.usage}`", option.description())
+            note = f" [ini: {option.key}]" if option.ini else ""
+            cells = (f"`{option.usage}`", option.description() + note)
             escaped = (cell.replace("|", "\\|") for cell in cells)
             parts.append(f"| {' | '.join(escaped)} |\n")
     return "".join(parts)

@@ -20,7 +20,7 @@ from pytest_ascendcache.contract import Capability
 
 
 class Matrix(str, Enum):
-    """Values of ``--ascend-matrix``: every pair of levels, every triple, or all combinations.
+    """What ``--ascend-select`` leads to: every pair of levels, every triple, or all combinations.
 
     All combinations are those of a reduced model.
     """

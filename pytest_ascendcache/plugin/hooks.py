@@ -17,6 +17,7 @@ from pytest_ascendcache.plugin.beside import judge_first, run_once
 from pytest_ascendcache.plugin.options.parts import SUITE
 from pytest_ascendcache.plugin.options.settings import read_settings
 from pytest_ascendcache.plugin.options.table import add_options
+from pytest_ascendcache.plugin.options.values import SETTLED
 from pytest_ascendcache.plugin.stash import (
     FAILED,
     JUDGED,
@@ -115,6 +116,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput[SETTLED] = dict(settings_of(node.config).texts)
 
 
 @pytest.hookimpl(optionalhook=True)

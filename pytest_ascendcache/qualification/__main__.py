@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--wide",
         action="store_true",
-        help="with --matrix: run the most telling checks on every defect, for --ascend-budget",
+        help="with --matrix: run the most telling checks on every defect, for --ascend-select",
     )
     add(
         "--jobs",
@@ -197,8 +197,8 @@ def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     if unknown := [each for each in options.names if each not in known]:
         parser.error(f"no innocent is called {unknown[0]!r}; {instead(unknown[0], [*known])}")
     chosen = [known[each] for each in options.names or (alone if options.full else companies)]
-    suite = () if options.full else ("--ascend-suite=core",)
-    smallest, more = (("--ascend-smoke",), QUICK) if options.quick else ((), ())
+    suite = () if options.full else ("--ascend-select=core",)
+    smallest, more = (("--ascend-select=60runs",), QUICK) if options.quick else ((), ())
     with closing(SuiteRuns(options.jobs)) as runs:
         return 1 if judge_innocents(runs, chosen, (*suite, *smallest), *more) else 0
 
