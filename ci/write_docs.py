@@ -28,7 +28,8 @@ An option with an ini key can be fixed by a project, in `pyproject.toml`
 start from the directory of that file; the command line comes first. An ini key says how the suite
 judges, never that it runs.
 
-An empty value is a usage error, and so is a key that begins with `ascend_` and is none of these. This page is made from the table of options by `ci/docs`.
+An empty value is a usage error, and so is an unknown key that begins with `ascend_`.
+This page is made from the table of options by `ci/docs`.
 """
 
 _ONLY_INI = "only in the ini file, or -o KEY=VALUE"

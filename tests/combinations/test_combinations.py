@@ -249,9 +249,9 @@ def test_minimising_takes_tied_factors_together() -> None:
 
 
 def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-matrix=quads")
+    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-select=quads")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    error = "ERROR: --ascend-matrix must be one of pairwise, triples, full, not 'quads'."
+    error = "ERROR: --ascend-select must be one of core, whole, triples, full, *, not 'quads'."
     result.stderr.fnmatch_lines([error])
 
 

@@ -241,7 +241,7 @@ def test_every_entry_of_cann_has_its_number() -> None:
 # --- in a run -------------------------------------------------------------------------------
 
 
-PROFILE = ("--ascend-profile=cann", "--ascend-rule=aging/creates-ini")
+PROFILE = ("--ascend-defect=cann", "--ascend-rule=aging/creates-ini")
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(
         [
             "aging/creates-ini, 1 check: so (https://example.org/1)",
-            f"repeat * --ascend-profile=cann --ascend-deviations={suite.path}/ours.toml *",
+            f"repeat * --ascend-defect=cann --ascend-deviations={suite.path}/ours.toml *",
             "6 checks: 3 pass, 2 fail, 0 warn, 1 known deviation, *",
         ]
     )
@@ -341,7 +341,7 @@ reason = "this one was renamed"
 """
 
 
-WHOLE = ("--ascend-suite=whole", "test_mine.py", "--pyargs", "pytest_ascendcache.conformance")
+WHOLE = ("--ascend-select=whole", "test_mine.py", "--pyargs", "pytest_ascendcache.conformance")
 
 
 @pytest.fixture
@@ -432,9 +432,9 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
             ["--ascend-deviations=cells.toml"],
             "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
         ),
-        (["--ascend-profile=nobody"], "--ascend-profile=nobody: no such profile; use cann."),
-        (["--ascend-profile=cann", "--ascend-defect=never-ages"], "leave one of the two out"),
-        (["--ascend-profile=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
+        (["--ascend-defect=nobody"], "--ascend-defect=nobody: no such profile; use cann."),
+        (["--ascend-defect=cann", "--ascend-defect=never-ages"], "leave one of the two out"),
+        (["--ascend-defect=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
     ],
 )
 def test_bad_options_end_the_run_before_it_begins(

@@ -54,7 +54,7 @@ _AUDIT = (
     ("less plan.sh", OWN),
     ("sh plan.sh", OWN),
 )
-_NODES = (("pytest --ascend-node", NODES),)
+_NODES = (("pytest --ascend-nodes=/", NODES),)
 _MINDSPORE = (("ci/", MINDSPORE), ("pytest --ascend-cache", MINDSPORE))
 _GATE = (("ascendcache-release-init", CANN), ("pytest --ascend-release", CANN))
 _REPORTS = (
@@ -71,7 +71,7 @@ STAGES = {
     "docs/audit.md": Stage(elsewhere=_AUDIT),
     "docs/cann-source.md": Stage(
         elsewhere=(
-            *(("git clone", NETWORK), ("pytest --ascend-cann-source", GE)),
+            *(("git clone", NETWORK), ("pytest --ascend-toolchain=cann-cache", GE)),
             *(("ascendcache-compare beta.json", GE), ("CXXFLAGS", GE), (". ", GE), ("atc ", GE)),
         )
     ),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PASSES = {"pairwise": 1, "triples": 4, "full": 16}
-"""The matrix of ``--ascend-select`` -> how often each type is generated; about 240 operators each time."""
+"""Matrix -> how often each type is generated; about 240 operators each time."""
 
 _GROUPS = 5
 """Fresh runs over which neighbours are spread."""

@@ -80,7 +80,7 @@ class Option:
         """The option on a command line, with one of its values if it has any."""
         if self.is_typed:
             return ["=".join((self.name, *texts))]
-        return ["-o", "=".join((self.name, *(texts or ["true"])))]
+        return ["-o", "=".join((self.name, *(texts if self.kind else ["true"])))]
 
     @property
     def access(self) -> Access:
@@ -216,7 +216,7 @@ def _stress(text: str, base: Path) -> StressLength | Path:
     try:
         steps, in_seconds = _amount(text, "steps")
     except ValueError:
-        if not text.endswith(".jsonl"):
+        if "/" not in text and not Path(text).suffix[1:2].isalpha():
             raise
         return base / text
     return StressLength(in_seconds, steps or None)

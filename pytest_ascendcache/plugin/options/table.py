@@ -111,14 +111,14 @@ _CHECKS = (
         ini=True,
     ),
     Option(
-        "--ascend-baseline=FILE.json",
+        "--ascend-baseline=JSON",
         "an earlier --ascend-report; what was broken there does not fail the run",
         INPUT,
         repeats=False,
     ),
     Option(
-        "--ascend-timeout=SECONDS",
-        "longest time of one compile (default: 120); ranks have twice that",
+        "--ascend-timeout=SEC",
+        "longest time of one compile (default: 120; ranks: twice that)",
         seconds(_WEEK),
         default=120.0,  # a real atc takes tens of seconds to start
         ini=True,
@@ -138,7 +138,7 @@ _CHECKS = (
         asks=True,
     ),
     Option(
-        "--ascend-stress=AMOUNT",
+        "--ascend-stress=WHAT",
         "let ranks compile, delete and kill at random for 30s or 500steps; or repeat a "
         "HISTORY.jsonl",
         STRESS,
@@ -146,10 +146,10 @@ _CHECKS = (
     ),
 )
 _REPORTS = (
-    Option("--ascend-report=FILE.json", "write every verdict as JSON", OUTPUT),
-    Option("--ascend-html=FILE.html", "write a page with causes and rules", OUTPUT),
+    Option("--ascend-report=JSON", "write every verdict to this file", OUTPUT),
+    Option("--ascend-html=HTML", "write a page with causes and rules", OUTPUT),
     Option(
-        "--ascend-resume=FILE.jsonl",
+        "--ascend-resume=FILE",
         "write each verdict as it is made; go on from there if the file exists",
         JOURNAL,
     ),
@@ -200,6 +200,7 @@ _LOOKING = (
         asks=True,
         alone="/",
     ),
+    Option("--ascend-words", "explain the words of reports and messages", repeats=False),
 )
 _INI = (
     Option(
