@@ -1,5 +1,7 @@
-"""Writes the generated pages: docs/rules.md, options.md, api.md, innocents.md, upgrading.md, and
-the table of budgets in docs/atc.md."""
+"""Writes the generated pages of docs/, and the table of budgets in docs/atc.md.
+
+It also says which page has changed in one language only: docs/zh/read.json notes what each Chinese
+page was written beside."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from budgets import budget_table
 from rule_reference import rule_reference
 from upgrade_page import upgrade_page
 
-from pytest_ascendcache.language import Language
+from pytest_ascendcache.language import Language, glossary
 from pytest_ascendcache.plugin.options.table import SETTINGS_OF_INI, TABLE
 from pytest_ascendcache.qualification.loading import load_defects
 
@@ -46,6 +48,20 @@ def option_reference() -> str:
             escaped = (cell.replace("|", "\\|") for cell in cells)
             parts.append(f"| {' | '.join(escaped)} |\n")
     return "".join(parts)
+
+
+_WORDS = {
+    Language.ENGLISH: "# Words\n\nThe words of messages, reports and guides. "
+    "`pytest --ascend-words` prints them.\n\n| word | meaning |\n|---|---|\n",
+    Language.CHINESE: "# 用语\n\n提示、报告和指南中的用语。`pytest --ascend-words` 也会显示。\n\n"
+    "| 用语 | 含义 |\n|---|---|\n",
+}
+
+
+def words_page(language: Language) -> str:
+    """Return docs/words.md: every word that a user meets and may not know."""
+    lines = (f"| **{each.word}** | {each.meaning} |\n" for each in glossary(language))
+    return _WORDS[language] + "".join(lines)
 
 
 _LINE = """\
@@ -93,6 +109,8 @@ def main() -> int:
         "innocents.md": innocents_page(),
         "atc.md": with_budgets((_DOCS / "atc.md").read_text(encoding="utf-8")),
         "upgrading.md": upgrade_page(Language.ENGLISH),
+        "words.md": words_page(Language.ENGLISH),
+        "zh/words.md": words_page(Language.CHINESE),
         "zh/upgrading.md": upgrade_page(Language.CHINESE),
     }
     for name, text in pages.items():

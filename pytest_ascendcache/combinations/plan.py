@@ -59,7 +59,7 @@ class Plan:
         kind = "full (reduced model)" if self.matrix is Matrix.FULL else self.matrix.value
         everywhere, used = self.coverage(tried)
         return [
-            f"matrix {kind}: {len(tried)} of {len(self.cells)} cells, {sizes} levels",
+            f"combinations, {kind}: {len(tried)} of {len(self.cells)}, {sizes} levels",
             f"  {everywhere}",
             f"  with the cache in use: {used}",
         ]

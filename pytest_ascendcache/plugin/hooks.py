@@ -72,6 +72,10 @@ def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | N
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    if config.option.ascend_words:
+        from pytest_ascendcache.plugin.looking import explain
+
+        return explain(config)
     if not (config.option.ascend_doctor or config.option.ascend_rules):
         return None
     from pytest_ascendcache.plugin.looking import look_around

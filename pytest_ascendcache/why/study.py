@@ -105,7 +105,7 @@ class _Experiment:
         if base.failure:
             raise RequestError(f"the command fails by itself: it {base.failure}")
         if not base.served:
-            raise RequestError("the command delivers no kernel, so nothing can be told of it.")
+            raise RequestError("the command delivers no kernel, so there is nothing to explain.")
         found.operators = len(base.served)
         found.served = found.operators - len(base.missed)
         if not base.missed:

@@ -279,7 +279,7 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
     )
     result.stdout.fnmatch_lines(
         [
-            "matrix pairwise: * cells*",
+            "combinations, pairwise: * levels*",
             "  pairs covered * feasible, * infeasible",
             "what * idle entries over the limit*",
             "*debug_list=others*",

@@ -169,9 +169,12 @@ TYPOS = {
     ),
     "table": ('[[deviations]]\nrule = "debug/*"\n', "'deviations' is unknown"),
     "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is not a list"),
-    "cell-a-text": (ENTRY + 'cell = "force"\n', "'cell' is 'force'; write a table"),
-    "factor-a-number": (ENTRY + "cell = {debug_level = 0}\n", "the factor 'debug_level' is 0"),
-    "factor-without-value": (ENTRY + "cell = {mode = []}\n", r"the factor 'mode' is \[\]"),
+    "cell-a-text": (ENTRY + 'combination = "force"\n', "'combination' is 'force'; write a table"),
+    "factor-a-number": (
+        ENTRY + "combination = {debug_level = 0}\n",
+        "the factor 'debug_level' is 0",
+    ),
+    "factor-without-value": (ENTRY + "combination = {mode = []}\n", r"the factor 'mode' is \[\]"),
     "no-such-edition": (ENTRY + 'edition = "9.9"\n', "there is no edition '9.9'; use one of 5.0, "),
     "not-text": (b"\xff\xfe\x00", "ours.toml is not TOML"),
 }
@@ -323,14 +326,14 @@ LIST = """
 rule = "debug/outputs"
 check = "test_mine[*]"
 observed = ["claim factor == 'valid'"]
-cell = {before = ["damaged", "half-object"]}
+combination = {before = ["damaged", "half-object"]}
 reason = "this one is known"
 
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine[*]"
 observed = ["claim factor == 'valid'"]
-cell = {before = "valid"}
+combination = {before = "valid"}
 reason = "this one was mended"
 
 [[deviation]]
@@ -441,7 +444,9 @@ def test_bad_options_end_the_run_before_it_begins(
     suite: pytest.Pytester, arguments: list[str], words: str
 ) -> None:
     (suite.path / "ours.toml").write_text(ENTRY + 'why = "so"\n')
-    cell = ENTRY.replace("debug/outputs", "combinations/outcome") + 'cell = {cache = "off"}\n'
+    cell = (
+        ENTRY.replace("debug/outputs", "combinations/outcome") + 'combination = {cache = "off"}\n'
+    )
     (suite.path / "cells.toml").write_text(cell)
     result = _run(suite, *arguments, "--ascend-report=r.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
