@@ -187,12 +187,15 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
     ("value", "phrase"),
     [
         ("", "*--ascend-select is empty; give one of core, *"),
-        ("10", "*must be a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*"),
-        ("19runs", "*must be a time*, not '19runs'.*"),
-        ("0m", "*must be a time*, not '0m'.*"),
-        ("-5m", "*must be a time*, not '-5m'.*"),
-        ("1.5h", "*must be a time*, not '1.5h'.*"),
-        ("٣m", "*must be a time*"),
+        (
+            "10",
+            "*must be one of core, *, a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*",
+        ),
+        ("19runs", "*must be one of *, not '19runs'.*"),
+        ("0m", "*must be one of *, not '0m'.*"),
+        ("-5m", "*must be one of *, not '-5m'.*"),
+        ("1.5h", "*must be one of *, not '1.5h'.*"),
+        ("٣m", "*must be one of *"),
         ("1m", "*--collect-only runs nothing that could be measured*"),
     ],
 )
@@ -202,12 +205,6 @@ def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, phrase: 
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([phrase])
-
-
-def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-select=60runs", "--ascend-select=1h", *SUITE)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*a budget of 60 runs and does not go with --ascend-select=1h;*"])
 
 
 def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pytester) -> None:

@@ -69,9 +69,9 @@ def test_a_part_that_is_named_is_whole(pytester: pytest.Pytester, part: tuple[st
     assert len(checks) == 28
 
 
-@pytest.mark.parametrize(("matrix", "thins"), [("pairwise", True), ("triples", False)])
+@pytest.mark.parametrize(("what", "thins"), [("core", True), ("whole", False), ("triples", False)])
 def test_the_core_is_chosen_of_the_usual_combinations_alone(
-    pytester: pytest.Pytester, matrix: str, thins: bool
+    pytester: pytest.Pytester, what: str, thins: bool
 ) -> None:
     pytester.makeconftest(
         """
@@ -82,7 +82,7 @@ def test_the_core_is_chosen_of_the_usual_combinations_alone(
             pytest.exit(f"takes the core: {settings_of(session.config).takes_core}", 0)
         """
     )
-    result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-select={matrix}")
+    result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-select={what}")
     assert f"takes the core: {thins}" in result.stdout.str() + result.stderr.str()
 
 
@@ -95,7 +95,7 @@ def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> Non
 def test_a_project_can_ask_for_all_of_it(
     pytester: pytest.Pytester, collected: Callable[..., set[str]]
 ) -> None:
-    pytester.makeini("[pytest]\nascend_suite = whole")
+    pytester.makeini("[pytest]\nascend_select = whole")
     assert collected() < collect(pytester, *SUITE)
 
 

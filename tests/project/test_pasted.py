@@ -45,7 +45,7 @@ class Stage:
 _ATC = (
     ("source /usr/local/Ascend", CANN),
     ("pytest --ascend-cache --ascend-toolchain=atc", CANN),
-    ("pytest --ascend-torchair", TORCHAIR),
+    ("pytest --ascend-toolchain=torchair", TORCHAIR),
 )
 _CI = (("ci/", JOB), ("git clone", NETWORK), ("python -m pip", NETWORK))
 _AUDIT = (
@@ -57,6 +57,7 @@ _AUDIT = (
 _NODES = (("pytest --ascend-nodes=/", NODES),)
 _MINDSPORE = (("ci/", MINDSPORE), ("pytest --ascend-cache", MINDSPORE))
 _GATE = (("ascendcache-release-init", CANN), ("pytest --ascend-release", CANN))
+_README = (*_CI, ("pytest --ascend-doctor", NETWORK), ("pytest --ascend-atc=/usr", CANN), _AUDIT[0])
 _REPORTS = (
     ("pytest --ascend-cache --ascend-baseline", OWN),
     ("ascendcache-compare atc-8.2.json", OWN),
@@ -64,8 +65,8 @@ _REPORTS = (
 OPERATORS = (("fixtures/mixed_dtypes.json", "operators.json"),)
 NETWORK_FILE = ("docs/example/models/regression.json", "regression.json")
 STAGES = {
-    "README.md": Stage(checkout=True, elsewhere=(*_CI, _AUDIT[0], *_GATE), nightly=True),
-    "README.zh.md": Stage(checkout=True, elsewhere=_CI[:2]),
+    "README.md": Stage(checkout=True, elsewhere=(*_README, *_GATE)),
+    "README.zh.md": Stage(checkout=True, elsewhere=(*_README, *_GATE)),
     "docs/adding-a-rule.md": Stage(checkout=True, sources=True, elsewhere=(("ci/", JOB),)),
     "docs/atc.md": Stage(elsewhere=(*_ATC, ("python -m pip", NETWORK))),
     "docs/audit.md": Stage(elsewhere=_AUDIT),

@@ -63,7 +63,7 @@ def test_a_badge_is_made_from_a_report(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("source", "place", "error"),
     [
-        ("absent.json", "badge.json", "absent.json: No such file or directory"),
+        ("absent.json", "badge.json", "absent.json cannot be read: No such file"),
         ("mine.txt", "badge.json", "mine.txt"),
         ("report.json", "mine.txt", "mine.txt exists and is no badge; name another file"),
         ("report.json", "no/badge.json", "no/badge.json cannot be written: "),

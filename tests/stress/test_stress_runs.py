@@ -69,7 +69,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
             "*shortest history that still fails: * steps*",
             "*carry it out again: --ascend-stress=*h.shortest.jsonl",
             "harm *files outside touched: directory of another in round *: rank*",
-            "repeat *--ascend-seed=2 --ascend-stress=60steps *",
+            "repeat *--ascend-seed=2 *--ascend-stress=60steps -o *",
         ]
     )
     history = read_history(pytester.path / "h.jsonl")
