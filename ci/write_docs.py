@@ -39,8 +39,9 @@ _HEAD_ZH = """\
 pytest 自身的选项（`-n 4`、`-k`、`-x`、`--lf`、`--collect-only`、`--junitxml`）照常可用。
 只执行套件：`pytest --ascend-cache --pyargs pytest_ascendcache.conformance`。
 
-带 ini 键的选项可以由项目固定在 `pyproject.toml`（`[tool.pytest.ini_options]`）、`pytest.ini` 或 `tox.ini` 中：
-`ascend_toolchain = "atc"`。其中的相对路径以该文件所在目录为准；命令行优先。ini 键只决定如何判定，不会使套件运行。
+带 ini 键的选项可以由项目固定在 `pyproject.toml`（`[tool.pytest.ini_options]`）、`pytest.ini` 或
+`tox.ini` 中：`ascend_toolchain = "atc"`。其中的相对路径以该文件所在目录为准；命令行优先。
+ini 键只决定如何判定，不会使套件运行。
 
 空值是用法错误，以 `ascend_` 开头的未知键也是。本页由 `ci/docs` 根据选项表生成。
 """
