@@ -122,11 +122,13 @@ def _cann_cache(settings: Settings) -> Toolchain:
 
 
 def _torchair(settings: Settings) -> Toolchain:
-    script = Path(settings.place or "")
-    if not script.is_file():
+    if settings.place is None:
         raise ToolchainError(
             f"it runs a script of yours; give --ascend-toolchain={TORCHAIR}:SCRIPT.py"
         )
+    script = Path(settings.place)
+    if not script.is_file():
+        raise ToolchainError("it is not a file; name a script")
     return TorchairToolchain(script, settings.torchair_cards, settings.timeout)
 
 

@@ -121,7 +121,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     path.write_text(
         '[[deviation]]\nrule = "debug/outputs"\ncheck = "test_x[*]"\nobserved = "claim nothing*"\n'
         'harm = "crash"\nreason = "T3"\nlink = "https://example.org/1"\n'
-        '[deviation.cell]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
+        '[deviation.combination]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
     )
     assert load_deviations(str(path)) == (
         Deviation(
@@ -265,7 +265,7 @@ def _verdicts(path: Path) -> dict[str, str]:
 def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> None:
     plain, listed = suite.path / "plain.json", suite.path / "listed.json"
     bare = _run(suite, *PROFILE, f"--ascend-report={plain}")
-    bare.stdout.fnmatch_lines(["*with profile 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"])
+    bare.stdout.fnmatch_lines(["*with the defects of 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"])
     assert bare.ret == pytest.ExitCode.TESTS_FAILED
     green = _run(
         suite, *PROFILE, "--ascend-deviations=cann", f"--ascend-report={listed}", "--junitxml=j.xml"
@@ -435,8 +435,7 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
             ["--ascend-deviations=cells.toml"],
             "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
         ),
-        (["--ascend-defect=nobody"], "--ascend-defect=nobody: no such profile; use cann."),
-        (["--ascend-defect=cann", "--ascend-defect=never-ages"], "leave one of the two out"),
+        (["--ascend-defect=nobody"], "--ascend-defect=nobody: no such defect; use one of cann, *"),
         (["--ascend-defect=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
     ],
 )
