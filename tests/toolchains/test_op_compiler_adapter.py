@@ -70,10 +70,13 @@ def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None
             ["--ascend-toolchain=op-compiler:nowhere/op_compiler"],
             "nowhere/op_compiler: '",  # the option and the reason
         ),
-        (["--ascend-toolchain=op-compiler:a", "--ascend-atc=b"], "does not go with --ascend-atc=b"),
         (
-            ["--ascend-toolchain=op-compiler:a", "--ascend-toolchain=reference"],
-            "does not go with --ascend-toolchain=reference",
+            ["--ascend-toolchain=op-compiler:a", "--ascend-atc=b"],
+            "does not go with --ascend-toolchain=op-compiler:a",
+        ),
+        (
+            ["--ascend-toolchain=atc:a", "--ascend-atc=b"],
+            "does not go with --ascend-toolchain=atc:a",
         ),
     ],
 )

@@ -166,15 +166,15 @@ def test_what_is_not_on_the_machine(
     [
         (
             ["--ascend-toolchain=torchair:no.py"],
-            "--ascend-toolchain=torchair:*no.py is not a file*",
+            "--ascend-toolchain=torchair:*no.py: it is not a file; name a script",
         ),
         (
             [*JUDGED, "--override-ini=ascend_torchair_cards=1"],
             "-o ascend_torchair_cards must be a *, not '1'.",
         ),
         (
-            [*JUDGED, "--ascend-toolchain=atc"],
-            "*the toolchain 'torchair' and does not go with *",
+            [*JUDGED, "--ascend-atc=atc"],
+            "*the toolchain 'atc' and does not go with --ascend-toolchain=torchair:*",
         ),
     ],
 )

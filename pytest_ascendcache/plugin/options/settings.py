@@ -150,6 +150,8 @@ def read_settings(config: pytest.Config) -> Settings:
     check_places(config, values, release, audit.directories)
     repeated = [each for each in values.repeated if each != "--ascend-cache"]
     selection: Selection = values["--ascend-select"]
+    if selection.matrix != Selection.matrix:  # its combinations are in no other run
+        repeated.append(values.shown("--ascend-select"))
     derived: dict[str, Any] = {
         "judges": parts.judges,
         "folders": parts.folders,
