@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import lt as operator_lt
 from typing import Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
@@ -47,14 +48,17 @@ _SHAPES: Mapping[str, Callable[[Shape], Shape]] = {
     "first + 2^16": lambda shape: (shape[0] + (1 << 16), *shape[1:]),
     "first + 2^32": lambda shape: (shape[0] + (1 << 32), *shape[1:]),
 }
+_LONG = 17
+"""Elements of a long list."""
 _ODD_TYPES = ("bool", "double", "bfloat16")
 _FORMATS = ("ND", "NCHW", "NHWC", "NC1HWC0", "FRACTAL_NZ")
 
 
 def walk(
-    bases: Sequence[OperatorSpec], seed: int
+    bases: Sequence[OperatorSpec], seed: int, long: Sequence[OperatorSpec] = ()
 ) -> Iterator[tuple[str, tuple[OperatorSpec, ...]]]:
-    """For every kind of change, operators so changed, of different types in a drawn order."""
+    """For every kind of change, operators so changed, of different types in a drawn order. Of
+    ``long`` ones only the lists are changed."""
     rng = random.Random(seed)
     by_kind: dict[str, list[OperatorSpec]] = {}
     for base in bases:
@@ -62,9 +66,36 @@ def walk(
         rng.shuffle(changed)
         for what, one in dict(changed).items():
             by_kind.setdefault(what, []).append(one)
+    for base in long:
+        for what, one in changes(base):
+            if what.startswith(("attribute: ", "constant: ")):
+                by_kind.setdefault(f"long {what}", []).append(one)
     for what, ones in by_kind.items():
         rng.shuffle(ones)
         yield what, tuple(ones)
+
+
+def with_long_lists(operator: OperatorSpec) -> Iterator[OperatorSpec]:
+    """The operator with a list that goes on beyond what a careless key reads of it."""
+    for place, tensor in enumerate(operator.inputs):
+        if tensor.const_value:
+            values = _longer(tensor.const_value)
+            longer = replace(tensor, const_value=values, shape=(len(values),))
+            before, after = operator.inputs[:place], operator.inputs[place + 1 :]
+            yield replace(operator, inputs=(*before, longer, *after))
+    for place, each in enumerate(operator.attributes):
+        if isinstance(each.value, tuple) and each.value:
+            attribute = Attribute(each.name, each.type, _longer(each.value))
+            first, last = operator.attributes[:place], operator.attributes[place + 1 :]
+            yield replace(operator, attributes=(*first, attribute, *last))
+
+
+def _longer(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The list, going on in steps of 1 if it rises, else repeated."""
+    last = values[-1]
+    if isinstance(last, (int, float)) and all(map(operator_lt, values, values[1:])):
+        return (*values, *(last + step for step in range(1, _LONG)))
+    return values * math.ceil(_LONG / len(values))
 
 
 def changes(operator: OperatorSpec) -> Iterator[Change]:
@@ -176,6 +207,9 @@ def _lists(values: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "list shorter", tuple(first)
     if isinstance(last, (int, float)) and not isinstance(last, bool):
         yield "last + 1", (*first, last + 1)
+        middle = len(values) // 2
+        moved = (values[middle - 1] + values[middle]) / 2 if isinstance(last, float) else last + 1
+        yield "one in the middle", (*values[:middle], moved, *values[middle + 1 :])
         yield "first + 1", (values[0] + 1, *values[1:])
         yield "last negated", (*first, -last)
     if isinstance(last, float):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_ascendcache.contract.facts import (
+    Aged,
     Aspect,
     Ending,
     Fact,
@@ -59,7 +60,7 @@ class Cause:
     ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
     worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
     worst. ``rules`` counts checks by rule. ``not_judged`` are the checks that were not run because
-    they need what is broken here.
+    they need what is broken here. ``kept`` are the rules whose elementary checks passed.
     """
 
     reason: str
@@ -71,6 +72,7 @@ class Cause:
     harms: tuple[str, ...] = ()
     fact: Fact | None = None
     not_judged: int = 0
+    kept: frozenset[str] = frozenset()
 
     def headline(self, language: Language) -> str:
         """What fails to do what, in one sentence; empty if nothing says so. What a fact leaves
@@ -92,7 +94,8 @@ class Cause:
             return ""
         subject, event = self.fact.subject, f"event_{self.rule}"
         if event not in texts() or not (subject is None or subject.name == MODE):
-            said, smallest = headline(self.fact, language), combination(self.checks[0])
+            said = headline(self.fact, language, sometimes=self.happens_sometimes)
+            smallest = combination(self.checks[0])
             levels = " ".join(f"{name}={level}" for name, level in smallest.items())
             return (
                 text("fact_with", language, what=said, levels=levels) if levels and said else said
@@ -139,14 +142,26 @@ class Cause:
     def is_basic(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
         of_events = all(f"event_{each}" in texts() for each in self.rules)
-        return self.verdict not in UNDECIDED and not of_events and is_basic(self.fact)
+        decided = self.verdict not in UNDECIDED and not of_events
+        return decided and is_basic(self.fact) and not self.happens_sometimes
+
+    @property
+    def happens_sometimes(self) -> bool:
+        """Whether an elementary check showed that the option does what it is there for."""
+        return self.promised in self.kept
+
+    @property
+    def ages_too_much(self) -> bool:
+        """Whether it says that entries age which have to stay."""
+        too_much = (Aged.TOO_MANY.value, Aged.OTHERS.value)
+        return self.fact is not None and kind(self.fact) in too_much
 
     @property
     def is_misplaced(self) -> bool:
         """Whether it says that the cache is not where the option puts it: nothing else can be
         found there either."""
         subject = self.fact.subject if self.fact is not None else None
-        return subject is not None and subject.name == "--op_compiler_cache_dir"
+        return subject is not None and subject.name.startswith("--op_compiler_cache_dir")
 
     @property
     def is_control(self) -> bool:
@@ -166,7 +181,7 @@ class Cause:
         if {subject.name, mine.name} == _LIMITS and self.fact and other.fact:
             # Which entries age follows from both variables.
             return self.fact.aspect is other.fact.aspect is Aspect.AGING
-        if subject.name != mine.name:
+        if subject.name.partition(" over ")[0] != mine.name.partition(" over ")[0]:
             return False
         return subject.name != MODE or subject.value == mine.value
 

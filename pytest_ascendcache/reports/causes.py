@@ -13,7 +13,7 @@ to its cause, and so do those that were not run because of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_ascendcache.contract import foundations, load_rules
@@ -90,10 +90,11 @@ class _Group:
 @dataclass(frozen=True)
 class _Rules:
     """``broken`` counts the broken simple checks of each rule in the report, ``places`` is the
-    place of each rule in the documents' order."""
+    place of each rule in the documents' order, ``kept`` those whose elementary checks passed."""
 
     broken: Mapping[str, int]
     places: Mapping[str, int]
+    kept: frozenset[str]
 
     def by_explanation(self, group: _Group) -> list[str]:
         """The rules of a group, the one that explains the others first."""
@@ -144,7 +145,9 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
         _join(groups, check, levels)
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
-    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)})
+    passed = {each["rule"] for each in all_checks if _is_elementary(each, ("pass",))}
+    kept = frozenset(passed - {each["rule"] for each in all_checks if _is_elementary(each, BROKEN)})
+    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)}, kept)
     merged = _merged(groups, rules)
     for group in merged:
         for base in {each["rule"] for each in group.checks if _is_base(each)}:
@@ -170,7 +173,8 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     def order(cause: Cause) -> tuple[bool, ...]:
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
         is_open = cause.verdict in UNDECIDED
-        return is_open, not cause.is_misplaced, not cause.is_basic, explained, cause.is_claim
+        leads = cause.is_misplaced, cause.is_basic, cause.ages_too_much
+        return is_open, *(not each for each in leads), explained, cause.is_claim
 
     for cause in sorted(ranked, key=order):
         place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
@@ -192,7 +196,8 @@ def _is_under(one: Cause, other: Cause) -> bool:
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
     untold = unknown and (other.fact is None or other.is_claim)
     if other.verdict in UNDECIDED:
-        return one.is_misplaced or (one.is_basic and one.mode == "enable")
+        no_cache = one.is_misplaced or (one.is_basic and one.mode == "enable")
+        return no_cache or (one.verdict == "fail" and {*other.rules} <= {*one.rules})
     if {*other.rules} <= {*one.rules} and (other.verdict == "warn" or untold):
         return True  # milder, or not told apart by a fact
     if _explains(one.rule, other.rule):
@@ -205,10 +210,17 @@ def _is_under(one: Cause, other: Cause) -> bool:
         return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
         return one.harm not in (None, Harm.NOT_DETERMINED.value)
+    if one.ages_too_much and other.mode == "enable" and kind(other.fact) in ("again", "gone"):
+        return True
     subject = one.fact.subject
     if subject is not None and subject.name == MODE and kind(other.fact) == "changed":
         return subject.value == other.mode
     return one.is_general(other) or (one.is_basic and other.mode == one.mode)
+
+
+def _is_elementary(check: Check, verdicts: Collection[str]) -> bool:
+    """Whether it is an elementary check with one of these verdicts."""
+    return check["verdict"] in verdicts and bool(check["evidence"].get("elementary"))
 
 
 def _is_base(check: Check) -> bool:
@@ -221,16 +233,17 @@ def _without_dependent(
     checks: Iterable[Check],
 ) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
     """The checks that may have causes of their own; by the rule of a broken elementary check the
-    broken ones that rest on it, and how many were not run because of it."""
+    broken ones that rest on it, and by a broken rule how many show nothing because of it."""
     checks = list(checks)
     bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    broken = {each["rule"] for each in checks if each["verdict"] in BROKEN}
     own: list[Check] = []
     under: dict[str, list[Check]] = {}
     waiting: Counter[str] = Counter()
     for check in checks:
         rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
         needed = check["evidence"].get("needs")
-        if bases and not _is_base(check) and (needed in bases or of_control(check)):
+        if not _is_base(check) and (needed in broken or (bases and of_control(check))):
             waiting[needed or bases[0]] += 1
         elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
             under.setdefault(next(each for each in bases if each in rests_on), []).append(check)
@@ -423,6 +436,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
         fact=_named(worst_fact(ranked[0]), ranked[0]),
+        kept=rules.kept,
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
 

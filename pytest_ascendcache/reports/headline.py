@@ -16,8 +16,9 @@ _CLAIMS = (
 """What a condition that does not hold says of the cache, or of the exit status."""
 
 
-def headline(fact: Fact, language: Language) -> str:
-    """One sentence without a full stop; empty for a fact that has no words of its own."""
+def headline(fact: Fact, language: Language, *, sometimes: bool = False) -> str:
+    """One sentence without a full stop; empty for a fact that has no words of its own.
+    ``sometimes`` says that the option was seen to do what it is there for."""
     what = kind(fact)
     key = f"fact_{fact.aspect.value}_{what}" if what else ""
     if key not in texts():
@@ -32,6 +33,8 @@ def headline(fact: Fact, language: Language) -> str:
         return text(special, language, name=subject.name, what=said)
     if f"fact_of_{what}" in texts():
         return text(f"fact_of_{what}", language, subject=subject)
+    if sometimes:
+        return text("fact_of", language, subject=subject, what=said)
     own = subject.value if subject.name == MODE else subject.name.lstrip("-")
     family = subject.kind.value if fact.aspect is Aspect.AGING else ""
     for special in (f"fact_{own}_{what}", f"fact_{family}_{what}"):
@@ -71,5 +74,7 @@ def kind(fact: Fact) -> str:
 def next_step(fact: Fact | None, language: Language) -> str:
     """What to do about a fact, in one line."""
     kinds = (kind(fact), fact.aspect.value) if fact is not None else ()
+    if fact is not None and fact.subject is not None:
+        kinds = (fact.subject.name, *kinds)
     keys = (*(f"next_{each}" for each in kinds), "next")
     return next(text(each, language) for each in keys if each in texts())

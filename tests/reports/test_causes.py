@@ -7,8 +7,25 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.contract import Outcome, Verdict
-from pytest_ascendcache.contract.facts import Aspect, Fact, Words, coded, outcome_fact
-from pytest_ascendcache.contract.outcome import ABSENT, COMPILED, KEPT, REUSED, STORED
+from pytest_ascendcache.contract.facts import (
+    Aged,
+    Aspect,
+    Fact,
+    Subject,
+    SubjectKind,
+    Words,
+    coded,
+    outcome_fact,
+)
+from pytest_ascendcache.contract.outcome import (
+    ABSENT,
+    COMPILED,
+    KEPT,
+    REUSED,
+    REWRITTEN,
+    STORED,
+)
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.reports.cause import Cause
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.localise import explanations
@@ -205,6 +222,44 @@ def test_what_could_not_be_told_is_explained_by_nothing() -> None:
         "test_a.py::test_hand", "aging/ini-for-all-users", "b", verdict=Verdict.UNDECIDED
     )
     assert len(causes([hand, place])) == 2
+
+
+MODE = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", "enable")
+AGAIN = outcome_fact(Outcome(COMPILED, REWRITTEN), [REUSED_KEPT], subject=MODE).as_dict()
+REUSES = "cache-mode/enable-reuses"
+
+
+def _elementary(rule: str, verdict: Verdict, **evidence: Any) -> dict[str, Any]:
+    return _broken(f"test_e.py::test_{rule}", rule, verdict=verdict, elementary=True, **evidence)
+
+
+def test_a_mode_that_was_seen_to_work_is_not_called_dead() -> None:
+    steps = [_step(PLAIN, Outcome(COMPILED, STORED)), _step(PLAIN, Outcome(COMPILED, REWRITTEN))]
+    again = _broken("test_d.py::test_again", COMBINED, steps=steps, facts=[AGAIN])
+    (dead,) = causes([_elementary(REUSES, Verdict.FAIL, steps=steps, facts=[AGAIN]), again])
+    assert "reuses nothing" in dead.sentence(Language.ENGLISH)
+    (once,) = causes([_elementary(REUSES, Verdict.PASS), again])
+    assert once.sentence(Language.ENGLISH).endswith(
+        "an operator is compiled again although its entry is valid"
+    )
+
+
+def test_entries_that_age_in_use_explain_what_is_compiled_again() -> None:
+    steps = [_step(PLAIN, Outcome(COMPILED, STORED)), _step(PLAIN, Outcome(COMPILED, REWRITTEN))]
+    again = _broken("test_d.py::test_again", COMBINED, "a", "lost-work", steps=steps, facts=[AGAIN])
+    limit = Subject(SubjectKind.VARIABLE, "ASCEND_MAX_OP_CACHE_SIZE", "8")
+    aged = Fact.seen(Aged.OTHERS, "others age", subject=limit).as_dict()
+    aging = _elementary("aging/needs-both", Verdict.FAIL, facts=[aged])
+    (cause,) = causes([again, aging, _elementary(REUSES, Verdict.PASS)])
+    assert cause.sentence(Language.ENGLISH).startswith("ASCEND_MAX_OP_CACHE_SIZE=8")
+
+
+def test_what_a_broken_rule_left_open_is_no_cause_of_its_own() -> None:
+    unclear = _broken("test_d.py::test_other", UNLISTED, "no state", verdict=Verdict.UNDECIDED)
+    (cause,) = causes([_unlisted(1), unclear])
+    assert cause.verdict == "fail"
+    assert cause.rules == {UNLISTED: 2}
+    assert len(causes([unclear])) == 1
 
 
 def test_what_passed_has_no_cause() -> None:

@@ -465,9 +465,12 @@ def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: Op
 @elementary()
 @rule("cache-mode/directory-precedence")
 def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """Nor does it count where the option names a directory."""
     _needs_cache_path(cache)
     other, environment = _by_variable(cache)
     other.root.mkdir()  # most editions say that it has to exist
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    _is_where_it_was_named(cache, run, add, SubjectKind.OPTION, f"{_DIRECTORY} over {_VARIABLE}")
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     _is_where_it_was_named(other, run, add, SubjectKind.VARIABLE, _VARIABLE)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"

@@ -7,16 +7,16 @@ operators below have two kernels, whichever option chooses between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from pytest_ascendcache.caches import same_code
 from pytest_ascendcache.conformance.kit.implementations import accuracy
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
-from pytest_ascendcache.contract import Capability, PrecisionFile, SelectMode
-from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, NEW, elementary, needs, rule
+from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
@@ -60,7 +60,7 @@ def known() -> dict[str, Kernels]:
 
 @pytest.fixture
 def compiled(cache: CacheUnderTest, known: dict[str, Kernels]) -> Compiled:
-    """Compiles the operators without a cache, once for the same options."""
+    """Compiles the operators, once for the same options."""
 
     def compiled(**options: Any) -> Kernels:
         if str(options) not in known:
@@ -81,7 +81,14 @@ def _differ(one: Kernels, other: Kernels) -> list[str]:
 def test_an_option_chooses_between_kernels(
     cache: CacheUnderTest, compiled: Compiled, option: str
 ) -> None:
-    differing = {name: _differ(*(compiled(**each) for each in WAYS[name])) for name in WAYS}
+    """In one cache, where files of the same name have other contents: a key that lacks the option
+    is told from an option that does nothing by compiles without a cache."""
+    differing = {name: _differ(*_both(compiled, name, ENABLE)) for name in WAYS}
+    if unlike := [name for name in WAYS if not differing[name]]:
+        fresh = {name: _differ(*_both(compiled, name, None)) for name in unlike}
+        if option in unlike and fresh[option]:
+            _served(cache, option)
+        differing |= fresh
     if not any(differing.values()):
         raise NotDecidable(
             f"{', '.join(KINDS)} have one kernel each, whichever mode --op_select_implmode and "
@@ -100,6 +107,25 @@ def test_an_option_chooses_between_kernels(
             f"{', '.join(others)} follow the mode without being listed",
             subject=subject,
         )
+
+
+def _served(cache: CacheUnderTest, option: str) -> NoReturn:
+    """Show in a cache of its own that the kernel of the other mode is served."""
+    other = cache.elsewhere(cache.sandbox / "two-modes")
+    for each in WAYS[option]:
+        other.compile(*OPERATORS, mode=ENABLE, **each)
+    fact = outcome_fact(
+        HIT,
+        [NEW],
+        subject=Subject(SubjectKind.OPTION, option),
+        run=len(cache.evidence.steps),
+    )
+    served = "the cache serves the kernel of the other mode"
+    raise AssertionError(cache.evidence.found(fact, served))
+
+
+def _both(compiled: Compiled, option: str, mode: CacheMode | None) -> list[Kernels]:
+    return [compiled(mode=mode, **each) for each in WAYS[option]]
 
 
 def _differ_by_chance(cache: CacheUnderTest, options: Mapping[str, Any]) -> bool:

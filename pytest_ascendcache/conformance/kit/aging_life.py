@@ -93,6 +93,8 @@ def aging(life: Life) -> None:
         limits.run("by a bad size", Question.BAD, ini=ini_values("-2", 20), shelf=large, bad=bad)
         bad = ("max_op_cache_size", "1.5")
         limits.run("by a bad ratio", Question.BAD, ("1.5", 80), ini=ini_values(8, 0), bad=bad)
+    large = limits.large()
+    limits.run("at -1 by the environment", Question.OFF, (-1, 20), shelf=large, renews=False)
     bad = ("cache_size_ratio", "abc")
     shelf = limits.hundreds()
     limits.run("by a ratio that is none", Question.BAD, (8, "abc"), shelf=shelf, bad=bad)

@@ -68,22 +68,23 @@ class _Watch:
 class Findings:
     """The facts of a life by question, the questions that came up, and why some cannot be decided.
 
-    ``runs`` names the runs so far by number, from 1.
+    ``runs`` names the runs so far by the number of their step in the check's evidence, from 1;
+    ``number`` is that of the last one.
     """
 
+    number: int = 0
     runs: dict[int, str] = field(default_factory=dict)
     facts: dict[Question, list[Fact]] = field(default_factory=dict)
     undecided: dict[Question, str] = field(default_factory=dict)
     asked: set[Question] = field(default_factory=set)
 
-    @property
-    def number(self) -> int:
-        """The number of the last run."""
-        return len(self.runs)
-
-    def begin(self, what: str) -> None:
+    def begin(self, what: str, number: int) -> None:
         """A run with this name follows."""
-        self.runs[self.number + 1] = what
+        self.number, self.runs[number] = number, what
+
+    def again(self, number: int) -> None:
+        """The run was made once more, in another spelling, and now has this number."""
+        self.begin(self.runs.pop(self.number), number)
 
     def note(self, question: Question, facts: Iterable[Fact]) -> None:
         """Note facts of the last run."""
@@ -113,4 +114,6 @@ class Findings:
         if question in self.undecided:
             raise NotDecidable(self.undecided[question])
         if question not in self.asked:
+            if any(each.aspect is Aspect.ENDING for each in self.facts.get(Question.OUTCOMES, ())):
+                evidence.needs = Question.OUTCOMES.rule  # runs failed, and showed nothing
             raise NotDecidable(f"the cache never came to where its {question.case} can be seen")

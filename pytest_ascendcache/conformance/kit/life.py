@@ -24,6 +24,8 @@ from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, Shelf, names_limi
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
+    Fact,
+    Later,
     Place,
     Subject,
     SubjectKind,
@@ -36,6 +38,7 @@ from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.aftermath import LITTER, REPORT
 from pytest_ascendcache.operators import OperatorSpec
 
+DAMAGED = Subject(SubjectKind.EVENT, "damaged entry")
 UPGRADE = Subject(SubjectKind.EVENT, "version change")
 CACHE_PATH = Subject(SubjectKind.VARIABLE, "ASCEND_CACHE_PATH")
 CACHE_DIR = Subject(SubjectKind.OPTION, "--op_compiler_cache_dir")
@@ -99,7 +102,7 @@ class Life:
         ``arguments`` for this run.
         """
         cache, findings = self.cache, self.findings
-        findings.begin(what)
+        findings.begin(what, len(cache.evidence.steps) + 1)
         self.kernels.version += upgraded
         if upgraded:
             self.entries.upgrade()
@@ -120,11 +123,11 @@ class Life:
         run, judge = self._attempt(judge, operators, asked_for, plain or {})
         self._judge_outside(before)
         if failure := cache.failed_for_the_cache(run, variables):
-            findings.note(Question.OUTCOMES, judge.ending(run, failure))
-            self.entries.remove_damaged()
-            for left in cache.work.iterdir():  # a failed run may not have tidied up
-                remove(left)
-            return
+            again = self._without_damaged(run, operators, asked_for)
+            if not again.succeeded:
+                findings.note(Question.OUTCOMES, judge.ending(run, failure))
+                return
+            run, judge = again, replace(judge, run=findings.number)
         self.succeeded = True
         if upgraded:
             judge = replace(judge, subject=UPGRADE)
@@ -163,7 +166,31 @@ class Life:
             named = {"cache_dir": link.resolve()}
             self.arguments = {**self.arguments, **named}
             run = cache.attempt(*operators, **{**asked, **named})
-        return run, judge
+        self.findings.again(len(cache.evidence.steps))
+        return run, replace(judge, run=self.findings.number)
+
+    def _without_damaged(
+        self, failed: Run, operators: Sequence[OperatorSpec], asked: Mapping[str, Any]
+    ) -> Run:
+        """Clear away what a failed run left and damaged entries. If there were any, make the run
+        again with them and without, which shows whether it failed for that."""
+        damaged = self.entries.damaged
+        later = self.cache.attempt(*operators, **asked) if damaged else failed
+        number = len(self.cache.evidence.steps)
+        self.entries.remove_damaged()
+        for left in self.cache.work.iterdir():
+            remove(left)
+        if not damaged or later.succeeded:
+            return later
+        again = self.cache.attempt(*operators, **asked)
+        if again.succeeded:
+            detail = f"every later run fails: it {later.result.ending}"
+            more: dict[str, Any] = {"run": number, "subject": DAMAGED}
+            fact = Fact.seen(Later.FAILS, detail, damaged[0].operator, **more)
+            self.findings.note(Question.HEALING, [fact])
+            self.findings.asked.add(Question.HEALING)
+            self.findings.again(len(self.cache.evidence.steps))
+        return again
 
     def _judge_outside(self, before: Mapping[Question, Snapshot]) -> None:
         """Judge that a run left the guarded directories as they were ``before``."""

@@ -70,7 +70,7 @@ def modes(life: Life) -> None:
         life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **debug)
     everything = (*FIRST, *map(renamed, (*SECOND, _MEAN)), *_NEW)
     life.run("enable after it", everything, ENABLE, directory=directories["no home"], debug_level=0)
-    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **debug)
+    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=3, **debug)
     life.between.age(-YEAR, 7200.0)
     life.between.add_user_directories()
     shelves = life.between.lay_hundreds()

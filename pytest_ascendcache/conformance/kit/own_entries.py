@@ -89,14 +89,17 @@ class OwnEntries:
         """The stems of the entries of operators."""
         return {own.stem for own in map(self.own, operators) if own is not None}
 
+    @property
+    def damaged(self) -> list[Key]:
+        """The keys of entries that are damaged."""
+        return [key for key, own in self.by_key.items() if own.known is Known.DAMAGED]
+
     def remove_damaged(self) -> None:
         """Remove every entry that is not valid, so that later runs do not fail over it too."""
-        for key, own in list(self.by_key.items()):
-            if own.known is not Known.VALID:
-                entry = Entry(own.stem, self.cache.layout.soc(key.soc))
-                for path in (entry.object_path, entry.metadata_path):
-                    remove(path)
-                del self.by_key[key]
+        for key in [key for key, own in self.by_key.items() if own.known is not Known.VALID]:
+            entry = Entry(self.by_key.pop(key).stem, self.cache.layout.soc(key.soc))
+            for path in (entry.object_path, entry.metadata_path):
+                remove(path)
 
 
 def remove(path: Path) -> None:

@@ -105,7 +105,7 @@ def _alphabet(life: Life, versions: _Versions) -> dict[str, Callable[[], None]]:
         "force of two": lambda: run("force of two", (_NEAR, _OTHER), FORCE),
         "disable": lambda: run("disable", (_FIRST, _OTHER), DISABLE),
         "no mode": lambda: run("no mode", (_NEAR,), None),
-        "debug level": lambda: run("a debug level", (_FIRST, _OTHER), ENABLE, debug_level=1),
+        "debug level": lambda: run("a debug level", (_FIRST, _OTHER), ENABLE, debug_level=2),
         "object damaged": lambda: life.between.damage(_FIRST, _DAMAGES["object-code-flipped"]),
         "object lost": lambda: life.between.damage(_NEAR, _DAMAGES["object-missing"]),
         "metadata lost": lambda: life.between.damage(_OTHER, _DAMAGES["metadata-missing"]),

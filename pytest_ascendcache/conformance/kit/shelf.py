@@ -20,7 +20,14 @@ import pytest
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
 from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.told import differs, require_none
-from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, CacheMode, expected_aging
+from pytest_ascendcache.contract import (
+    AgedEntry,
+    Aging,
+    CacheLimits,
+    CacheMode,
+    expected_aging,
+    expected_limits,
+)
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
@@ -204,9 +211,12 @@ class Shelf:
         the ratio were the default."""
         edition, path = self._cache.edition, ini_path(self._cache)
         text = path.read_text(errors="replace") if path.exists() else ""
-        if edition.ini and all(key in text for key in edition.ini):
-            return Subject(SubjectKind.FILE, "op_cache.ini")
         size, ratio = edition.variables[:2]
+        if edition.ini and all(key in text for key in edition.ini):
+            asked = run.result.request.environment
+            others = self.expected(run, expected_limits(None, asked, edition))
+            won = size in asked and self.gone() and others.allows(self.gone())
+            return Subject(SubjectKind.FILE, f"op_cache.ini over {size}" if won else "op_cache.ini")
         if limits is not None and limits.ratio != CacheLimits().ratio:
             default = self.expected(run, replace(limits, ratio=CacheLimits().ratio))
             if self.gone() and default.allows(self.gone()):

@@ -7,7 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.combinations.differences import differences
-from pytest_ascendcache.combinations.walker import ENTRY_OF_ITS_OWN, SELDOM_ACCEPTED, walk
+from pytest_ascendcache.combinations.walker import (
+    ENTRY_OF_ITS_OWN,
+    SELDOM_ACCEPTED,
+    walk,
+    with_long_lists,
+)
 from pytest_ascendcache.conformance.kit.vocabulary import HIT, NEW
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.facts import Delivery, Fact, outcome_fact
@@ -28,11 +33,13 @@ class Walked:
 
 def walked(cache: CacheUnderTest, bases: Sequence[OperatorSpec], tries: int, seed: int) -> Walked:
     """Compile without a cache, for each kind of change, changed operators of up to ``tries`` types
-    until one is accepted."""
-    walk_of = Walked()
+    until one is accepted; likewise operators with long lists, of each type that takes one."""
+    longer = {each.type: each for base in bases for each in with_long_lists(base)}
+    long = _accepted(cache, (each.named(f"long_{each.type}") for each in longer.values()))
+    walk_of = Walked(long)
     left = {
         what: list(ones[: 1 if what.startswith(SELDOM_ACCEPTED) else tries])
-        for what, ones in walk(bases, seed)
+        for what, ones in walk(bases, seed, tuple(long))
     }
     numbers = itertools.count()
     while left:

@@ -235,6 +235,12 @@ def key_of_list_length():
     return [_named_values(_of_a_list(len))]
 
 
+@defect(NARROW, found_later=True)
+def key_of_8_elements():
+    """Of lists in attributes the first eight elements are in the key."""
+    return [_named_values(_of_a_list(lambda value: value[:8]))]
+
+
 @defect(NARROW)
 def key_with_sorted_lists():
     """The order in lists of attributes is not in the key."""
