@@ -265,7 +265,9 @@ def _verdicts(path: Path) -> dict[str, str]:
 def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> None:
     plain, listed = suite.path / "plain.json", suite.path / "listed.json"
     bare = _run(suite, *PROFILE, f"--ascend-report={plain}")
-    bare.stdout.fnmatch_lines(["*with the defects of 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"])
+    bare.stdout.fnmatch_lines(
+        ["*with the defects of 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"]
+    )
     assert bare.ret == pytest.ExitCode.TESTS_FAILED
     green = _run(
         suite, *PROFILE, "--ascend-deviations=cann", f"--ascend-report={listed}", "--junitxml=j.xml"
