@@ -16,7 +16,7 @@ from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document, read_report
 
 _PLACE = Path(__file__).parent.parent / "docs/cause.svg"
-_WIDTH, _LEFT, _LINE = 760, 190, 17
+_WIDTH, _LEFT, _LINE, _ROWS = 760, 190, 17, 1
 _COLOURS = {"compiled": "#e6edf7", "reused": "#e4f3e8", "": "#f4f4f4"}
 
 
@@ -43,21 +43,21 @@ def cause_picture(report: Document) -> str:
         x = _LEFT + number * room
         say(x + 8, f"run {number + 1}", 'class="quiet"')
         for option in run["en"].split():
-            say(x + 8, option, 'class="code"', room // 7)
+            say(x + 8, option.replace("=", "= "), 'class="code"', room // 7)
         bottom = max(bottom, y)
     y = bottom
-    for name, cells in entries:
+    for row, (name, cells) in enumerate(entries[:_ROWS]):
         say_at = y + _LINE + 4
         lines.append(f'<text x="16" y="{say_at}" class="code">{escape(name)}</text>')
         for number, cell in enumerate(cells):
-            x, last = _LEFT + number * room, number == len(cells) - 1
-            colour = "#fbe3e1" if last else _COLOURS[cell["from"]]
+            x, wrong = _LEFT + number * room, row == 0 and number == len(cells) - 1
+            colour = "#fbe3e1" if wrong else _COLOURS[cell["from"]]
             lines.append(
                 f'<rect x="{x}" y="{y}" width="{room - 8}" height="58" rx="4" fill="{colour}"/>'
             )
             y += _LINE + 4
-            say(x + 8, f"✗ {story['observed']['en']}" if last else cell["en"])
-            if last:
+            say(x + 8, f"✗ {story['observed']['en']}" if wrong else cell["en"])
+            if wrong:
                 say(x + 8, f"expected: {story['expected']['en']}", 'class="quiet"')
             y = say_at - _LINE - 4
         y += 66

@@ -223,10 +223,10 @@ def _stress(text: str, base: Path) -> StressLength | Path:
 
 
 def _nodes(text: str, base: Path) -> int | Path:
-    number: int = 0
-    if re.fullmatch(r"[0-9.+-]+", text) and not (base / text).is_dir():
-        number = whole(2, _MOST_NODES).read(text, base)
-    return number or base / text
+    if "/" in text or (base / text).is_dir():
+        return base / text
+    number: int = whole(2, _MOST_NODES).read(text, base)
+    return number
 
 
 def _path(text: str, base: Path) -> Path:

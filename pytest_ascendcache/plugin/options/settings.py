@@ -33,7 +33,7 @@ from pytest_ascendcache.plugin.options.release import (
 )
 from pytest_ascendcache.plugin.options.stress import StressSettings, read_stress
 from pytest_ascendcache.plugin.options.table import OPTIONS, ROWS
-from pytest_ascendcache.plugin.options.toolchains import REFERENCE, Named
+from pytest_ascendcache.plugin.options.toolchains import REFERENCE, ToolchainChoice
 from pytest_ascendcache.plugin.options.values import Values, typed_options
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ def read_settings(config: pytest.Config) -> Settings:
         check_toolchains(release.releases)
         is_path = os.sep in release.toolchain
         chosen = (
-            Named("atc", release.toolchain) if is_path else Named(release.toolchain or chosen.name)
+            ToolchainChoice("atc", release.toolchain)
+            if is_path
+            else ToolchainChoice(release.toolchain or chosen.name)
         )
     toolchain = chosen.name
     audit = read_audit(values, release)
@@ -203,20 +205,20 @@ def _check_needed(values: Values) -> None:
         )
 
 
-def _toolchain(values: Values) -> Named:
+def _toolchain(values: Values) -> ToolchainChoice:
     """The toolchain.
 
     Raises ``pytest.UsageError`` if the options about it contradict each other.
     """
     atc, named = values["--ascend-atc"], values["--ascend-toolchain"]
-    chosen = named or Named("atc" if atc else REFERENCE)
+    chosen = named or ToolchainChoice("atc" if atc else REFERENCE)
     for option in OPTIONS.values():
         if option.about and values.given(option.name) and option.about != chosen.name:
             other = "--ascend-toolchain" if named else "--ascend-atc"
             _refuse_both(values.shown(option.name), option.about, values.shown(other))
     if atc and chosen.place:
         _refuse_both(values.shown("--ascend-atc"), "atc", values.shown("--ascend-toolchain"))
-    return Named(chosen.name, atc) if atc else chosen
+    return ToolchainChoice(chosen.name, atc) if atc else chosen
 
 
 def _refuse_both(shown: str, about: str, other: str) -> None:

@@ -35,7 +35,7 @@ _PLACES: dict[str, ValueKind | None] = {
 
 
 @dataclass(frozen=True)
-class Named:
+class ToolchainChoice:
     """A toolchain as the user names it; ``place`` is its program, script or checkout."""
 
     name: str
@@ -51,14 +51,14 @@ class Named:
         return kind.access if kind and self.place is not None else Access.NONE
 
 
-def _named(text: str, base: Path) -> Named:
+def _named(text: str, base: Path) -> ToolchainChoice:
     name, colon, place = text.partition(":")
     kind = _PLACES.get(name, COMMAND)
     if not colon:
-        return Named(name)
+        return ToolchainChoice(name)
     if kind is None or not name or not place.strip():
         raise ValueError(text)
-    return Named(name, str(kind.read(place, base)))
+    return ToolchainChoice(name, str(kind.read(place, base)))
 
 
 TOOLCHAIN = ValueKind("the name of a toolchain, or NAME:WHERE (the reference has no place)", _named)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_ascendcache.plugin.options.option import Access, Option
 from pytest_ascendcache.plugin.options.table import OPTIONS, REMOVED, ROWS, refused_name
-from pytest_ascendcache.plugin.options.toolchains import Named
+from pytest_ascendcache.plugin.options.toolchains import ToolchainChoice
 
 _NOT_GIVEN: tuple[Any, ...] = (None, False, [])
 
@@ -73,7 +73,7 @@ class Values:
             option = ROWS[name]
             for value in self[name] if option.repeatable else (self[name],):
                 path, access = value, option.access
-                if isinstance(value, Named):
+                if isinstance(value, ToolchainChoice):
                     path, access = value.place, value.access
                 if access in accesses and isinstance(path, str | Path):
                     files.append((" ".join(option.words(str(value))), Path(path)))
@@ -96,7 +96,7 @@ def _read(option: Option, where: str, text: str, base: Path) -> Any:
 def _as_text(option: Option, where: str, text: str, base: Path) -> str:
     """The value as the user could have typed it: a path is absolute, a number as it was written."""
     value = _read(option, where, text, base)
-    return str(value) if isinstance(value, str | Path | Named) else text
+    return str(value) if isinstance(value, str | Path | ToolchainChoice) else text
 
 
 def _settled(config: pytest.Config) -> dict[str, list[str]]:
