@@ -38,7 +38,7 @@ class StaticRequest:
 
     ``environment`` is added to a cleaned environment; ``opp`` becomes ``ASCEND_OPP_PATH``.
     ``second`` is the real duration, in seconds, of one second of waiting for other cards. ``plan``
-    is the fault to inject (``Toolchain.fault_route``).
+    is the fault to inject (``Toolchain.fault_route``). ``umask`` of None is inherited.
     """
 
     program: Program
@@ -48,6 +48,7 @@ class StaticRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     second: float = 1.0
     plan: FaultPlan | None = None
+    umask: int | None = None
 
 
 PackageStarter = Callable[[Sequence[str], Mapping[str, str], Path], Running | None]
@@ -119,10 +120,11 @@ def start_static(
     if request.plan is not None and route is not None:
         program, arguments = route.command(request.plan, program, arguments)
     elif request.program is Program.PACKAGE:
-        running = packages(arguments, environment, request.work) if packages is not None else None
+        forks = packages is not None and request.umask is None
+        running = packages(arguments, environment, request.work) if packages and forks else None
         program = arguments.pop(0)
         launcher = ProcessLauncher({})
         if running is not None:
             return StaticProcess(request, launcher.argv(program, arguments), running, deadline)
-    running = launcher.start(Command(program, arguments, environment, request.work))
+    running = launcher.start(Command(program, arguments, environment, request.work, request.umask))
     return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

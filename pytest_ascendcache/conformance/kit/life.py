@@ -123,7 +123,7 @@ class Life:
         run, judge = self._attempt(judge, operators, asked_for, plain or {})
         self._judge_outside(before)
         if failure := cache.failed_for_the_cache(run, variables):
-            again = self._without_damaged(run, operators, asked_for)
+            again = _without_damaged(self, run, operators, asked_for)
             if not again.succeeded:
                 findings.note(Question.OUTCOMES, judge.ending(run, failure))
                 return
@@ -168,29 +168,6 @@ class Life:
             run = cache.attempt(*operators, **{**asked, **named})
         self.findings.again(len(cache.evidence.steps))
         return run, replace(judge, run=self.findings.number)
-
-    def _without_damaged(
-        self, failed: Run, operators: Sequence[OperatorSpec], asked: Mapping[str, Any]
-    ) -> Run:
-        """Clear away what a failed run left and damaged entries. If there were any, make the run
-        again with them and without, which shows whether it failed for that."""
-        damaged = self.entries.damaged
-        later = self.cache.attempt(*operators, **asked) if damaged else failed
-        number = len(self.cache.evidence.steps)
-        self.entries.remove_damaged()
-        for left in self.cache.work.iterdir():
-            remove(left)
-        if not damaged or later.succeeded:
-            return later
-        again = self.cache.attempt(*operators, **asked)
-        if again.succeeded:
-            detail = f"every later run fails: it {later.result.ending}"
-            more: dict[str, Any] = {"run": number, "subject": DAMAGED}
-            fact = Fact.seen(Later.FAILS, detail, damaged[0].operator, **more)
-            self.findings.note(Question.HEALING, [fact])
-            self.findings.asked.add(Question.HEALING)
-            self.findings.again(len(self.cache.evidence.steps))
-        return again
 
     def _judge_outside(self, before: Mapping[Question, Snapshot]) -> None:
         """Judge that a run left the guarded directories as they were ``before``."""
@@ -323,3 +300,27 @@ class Life:
             if subject.kind is SubjectKind.VARIABLE and "ratio" in limit.lower():
                 subject = replace(subject, name=self.cache.edition.variables[1])
             findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
+
+
+def _without_damaged(
+    life: Life, failed: Run, operators: Sequence[OperatorSpec], asked: Mapping[str, Any]
+) -> Run:
+    """Clear away what a failed run left and damaged entries. If there were any, make the run
+    again with them and without, which shows whether it failed for that."""
+    damaged = life.entries.damaged
+    later = life.cache.attempt(*operators, **asked) if damaged else failed
+    number = len(life.cache.evidence.steps)
+    life.entries.remove_damaged()
+    for left in life.cache.work.iterdir():
+        remove(left)
+    if not damaged or later.succeeded:
+        return later
+    again = life.cache.attempt(*operators, **asked)
+    if again.succeeded:
+        detail = f"every later run fails: it {later.result.ending}"
+        more: dict[str, Any] = {"run": number, "subject": DAMAGED}
+        fact = Fact.seen(Later.FAILS, detail, damaged[0].operator, **more)
+        life.findings.note(Question.HEALING, [fact])
+        life.findings.asked.add(Question.HEALING)
+        life.findings.again(len(life.cache.evidence.steps))
+    return again

@@ -11,9 +11,16 @@ import pytest
 from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, REPLACED, needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    ENABLE,
+    HIT,
+    REPLACED,
+    elementary,
+    needs,
+    rule,
+)
 from pytest_ascendcache.contract import Capability, Delivered
-from pytest_ascendcache.contract.facts import outcome_fact
+from pytest_ascendcache.contract.facts import Ending, Fact, outcome_fact
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -136,6 +143,19 @@ def test_damage_to_one_entry_leaves_the_others(
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     assert run[add] == REPLACED
     assert run[exp] == HIT
+
+
+@elementary()
+@rule("robust/same-key-race")
+def test_two_processes_compile_at_once(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Different operators in one cache, and nothing of one process is another's."""
+    for run in cache.together([cache.request(each, mode=ENABLE) for each in (add, exp)]):
+        (operator,) = run.operators
+        ended = Fact.seen(Ending.FAILURE, f"a compile beside another {run.result.ending}")
+        assert run.succeeded, cache.evidence.found(ended, ended.detail)
+        assert run.kernel(operator) == cache.fresh(operator), "a wrong kernel was delivered"
 
 
 @rule("robust/same-key-race")

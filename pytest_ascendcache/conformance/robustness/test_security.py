@@ -22,12 +22,14 @@ from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, MODES, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, other_soc
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
+from pytest_ascendcache.contract.facts import Place
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
     NotDecidable,
     Run,
+    StaticKernelsUnderTest,
     probe_network,
 )
 from pytest_ascendcache.observation.aftermath import LITTER
@@ -89,7 +91,7 @@ def test_nothing_of_the_cache_is_world_writable(
 ) -> None:
     for _ in range(2):
         cache.compile(add, mode=mode, umask=0)
-        assert _world_writable(cache) == {}
+        _is_private(cache)
 
 
 @rule("security/private-modes")
@@ -97,7 +99,7 @@ def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: Operat
     cache.warm(add)
     DAMAGES[1].apply(cache.entry(add))
     cache.compile(add, mode=ENABLE, umask=0)
-    assert _world_writable(cache) == {}
+    _is_private(cache)
 
 
 @rule("security/private-modes")
@@ -106,20 +108,36 @@ def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
     for rank in (None, 1):
         request = replace(network.request(probe_network("Square"), rank), umask=0)
         assert network.attempt(request).wrong == {}
-    assert _world_writable(network) == {}
+    _is_private(network)
 
 
-def _world_writable(caches: CacheUnderTest | NetworkUnderTest) -> dict[str, str]:
-    """The world-writable paths of the cache with their modes. Links have none."""
-    root = caches.cache if isinstance(caches, NetworkUnderTest) else caches.root
+@rule("security/private-modes")
+def test_nothing_of_installed_kernels_is_world_writable(
+    kernels: StaticKernelsUnderTest, add: OperatorSpec
+) -> None:
+    """After an install, and after one beside another that goes again."""
+    first, second = (kernels.package(add, name=each) for each in ("pk", "pk2"))
+    for request in (
+        *map(kernels.installation, (first, second)),
+        kernels.removal("pk2"),
+    ):
+        assert kernels.attempt(replace(request, umask=0)).succeeded
+        _is_private(kernels)
+
+
+def _is_private(caches: CacheUnderTest | NetworkUnderTest | StaticKernelsUnderTest) -> None:
+    """Assert that nothing of the cache is world-writable. Links have no modes."""
+    if isinstance(caches, NetworkUnderTest):
+        root = caches.cache
+    else:
+        root = caches.root if isinstance(caches, CacheUnderTest) else caches.opp
     files = Snapshot.take(root.parent).files
     below = {path: each for path, each in files.items() if path.split("/")[0] == root.name}
     assert len(below) > 1, "there is no cache to look at"
-    return {
-        path: oct(state.mode)
-        for path, state in below.items()
-        if state.mode & 0o002 and state.kind != "link"
-    }
+    for path, state in below.items():
+        assert state.kind == "link" or not state.mode & 0o002, caches.evidence.found(
+            Place.OPEN_TO_ALL, f"{path} has the modes {state.mode:04o}", path
+        )
 
 
 @rule("security/private-modes")

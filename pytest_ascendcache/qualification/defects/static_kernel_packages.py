@@ -381,6 +381,18 @@ def values_of_the_last_package(self, right, fs, directory, indexes):
     return right(fs, directory, changed)
 
 
+@defect("security/private-modes", overrides=RegistryPolicy.write_index, found_later=True)
+def index_with_the_rights_of_the_umask(self, right, fs, directory, indexes):
+    """The index has whatever rights the umask leaves, also that of everybody to write."""
+    changed = right(fs, directory, indexes)
+    path = directory / indexing.INDEX_NAME
+    if changed and path.exists():
+        text = path.read_bytes()
+        path.unlink()
+        path.write_bytes(text)
+    return changed
+
+
 @defect(UNION, overrides=RegistryPolicy.uninstall)
 def uninstall_by_substring(self, right, fs, opp, name, *given):
     """Uninstalling removes the package's name from the list as a substring."""
