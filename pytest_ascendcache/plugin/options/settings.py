@@ -127,15 +127,7 @@ def read_settings(config: pytest.Config) -> Settings:
     release, nodes = read_releases(values), read_nodes(values)
     stress = read_stress(values, nodes)
     named = any(values.given(name) for name in OPTIONS if OPTIONS[name].names_toolchain)
-    chosen = _toolchain(values)
-    if not named and release.releases:
-        check_toolchains(release.releases)
-        is_path = os.sep in release.toolchain
-        chosen = (
-            ToolchainChoice("atc", release.toolchain)
-            if is_path
-            else ToolchainChoice(release.toolchain or chosen.name)
-        )
+    chosen = _toolchain(values) if named else _of_releases(release)
     toolchain = chosen.name
     audit = read_audit(values, release)
     judging = is_judging(config, values)
@@ -219,6 +211,17 @@ def _toolchain(values: Values) -> ToolchainChoice:
     if atc and chosen.place:
         _refuse_both(values.shown("--ascend-atc"), "atc", values.shown("--ascend-toolchain"))
     return ToolchainChoice(chosen.name, atc) if atc else chosen
+
+
+def _of_releases(release: ReleaseSettings) -> ToolchainChoice:
+    """The toolchain that the releases name, a name or a path; else the reference.
+
+    Raises ``pytest.UsageError`` if they name several.
+    """
+    check_toolchains(release.releases)
+    if os.sep in release.toolchain:
+        return ToolchainChoice("atc", release.toolchain)
+    return ToolchainChoice(release.toolchain or REFERENCE)
 
 
 def _refuse_both(shown: str, about: str, other: str) -> None:
