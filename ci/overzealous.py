@@ -28,8 +28,10 @@ def main() -> int:
     """Entry point. Returns 1 if a change is not noticed."""
     parser = argparse.ArgumentParser(prog="ci/overzealous.py", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="of changes (default: all)")
-    names = parser.parse_args().names or [*CHANGES]
-    with ThreadPoolExecutor(2) as pool:
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="(default: 2)")
+    options = parser.parse_args()
+    names = options.names or [*CHANGES]
+    with ThreadPoolExecutor(options.at_once) as pool:
         noticed = dict(zip(names, pool.map(_is_noticed, names), strict=True))
     for name, found in noticed.items():
         print(f"{'noticed' if found else 'NOT NOTICED':<12} {name}")

@@ -16,7 +16,7 @@ from upgrade_page import upgrade_page
 
 from pytest_ascendcache.language import Language, glossary, translated
 from pytest_ascendcache.plugin.options.table import SETTINGS_OF_INI, TABLE
-from pytest_ascendcache.qualification.loading import load_defects
+from pytest_ascendcache.qualification.loading import load_defects, load_scenes
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\
@@ -86,9 +86,9 @@ _LINE = """\
 # Where the line runs
 
 What a toolchain may do in its own way, and the nearest thing that it may not. Each line is two
-changes of the embedded reference: `ci/qualify --innocents` demands that no rule notices the first,
-`ci/qualify` that the rules named notice the second. The sentence is the one that leaves the
-freedom. Made by `ci/docs`.
+changes of the embedded reference, or two directories or releases as users have them:
+`ci/qualify --innocents` demands that no rule notices the first, `ci/qualify` that the rules named
+notice the second. The sentence is the one that leaves the freedom. Made by `ci/docs`.
 
 | free | the sentence that leaves it | not free | noticed by |
 |---|---|---|---|
@@ -97,11 +97,12 @@ freedom. Made by `ci/docs`.
 
 def innocents_page() -> str:
     """Return docs/innocents.md: every innocent with its freedom and its twin."""
-    defects = load_defects()
     lines = []
-    for each in defects.values():
+    for known, each in [
+        (of, each) for of in (load_defects(), load_scenes()) for each in of.values()
+    ]:
         if each.freedom:
-            twin = defects[each.twin]
+            twin = known[each.twin]
             rules = ", ".join(f"`{rule}`" for rule in twin.breaks)
             lines.append(f"| {each.what} | {each.freedom} | {twin.what} | {rules} |\n")
     return _LINE + "".join(lines)

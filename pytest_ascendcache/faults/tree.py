@@ -110,15 +110,19 @@ class Inode:
 
 @dataclass
 class NameChange:
-    """A change of names in a directory. It is ``durable`` once the directory has been synced."""
+    """A change of names in a directory. It is ``durable`` once the directory has been synced; a
+    rename from one to another is one change, which the sync of either keeps."""
 
     operation: Operation
     inode: Inode | None
     durable: bool = False
 
     @property
-    def directory(self) -> str:
-        return (self.operation.target or self.operation.path).rpartition("/")[0]
+    def directories(self) -> set[str]:
+        operation = self.operation
+        paths = {operation.target or operation.path}
+        paths |= {operation.path} if operation.act is Act.RENAME else set()
+        return {each.rpartition("/")[0] for each in paths}
 
 
 class Replay:
@@ -144,7 +148,7 @@ class Replay:
             inode.durable = inode.data
         elif operation.act is Act.SYNC_DIRECTORY:
             for change in self.changes:
-                change.durable = change.durable or operation.path == change.directory
+                change.durable = change.durable or operation.path in change.directories
 
     def _change_names(self, operation: Operation, inode: Inode | None) -> None:
         if operation.act in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):

@@ -14,7 +14,7 @@ from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import Evidence, PositiveControl
 from pytest_ascendcache.observation.fresh import FreshCompiles
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.recovery import Recovery, delivers
+from pytest_ascendcache.observation.recovery import Recovery
 from pytest_ascendcache.observation.request_options import (
     CompileKeywords,
     checked,
@@ -182,8 +182,10 @@ class CacheUnderTest(WatchedCompiles):
     def delivers_fresh(
         self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]
     ) -> bool:
-        """Whether a run delivered the kernel of a fresh compile, byte by byte."""
-        return delivers(run, operator, self.fresh(operator, **options))
+        """Whether a run delivered the kernel of a fresh compile, byte by byte. Before it says no,
+        fresh compiles must agree once more. Raises ``NotDecidable`` if they do not."""
+        (spec,) = checked_operators("delivers_fresh", (operator,))
+        return self._fresh.is_fresh(run, spec, **checked("delivers_fresh", options))
 
     # Interruptions.
 

@@ -59,8 +59,8 @@ class Recovery:
             cache.markers.on = marks
         if not first.succeeded:
             return Fact.seen(Ending.FAILURE, f"the next run {first.result.ending}")
-        for operator, kernel in expected.items():
-            if not delivers(first, operator, kernel):
+        for operator in operators:
+            if not self._fresh.is_fresh(first, operator, **options):
                 wrong = f"the next run delivers a wrong kernel of {operator}"
                 return Fact.seen(Delivery.ANOTHER, wrong, operator)
         content = Tree.read(cache.root).content
@@ -103,12 +103,3 @@ class Recovery:
                 wrong = f"the run after the next serves a wrong kernel of {operator}"
                 return Fact.seen(Delivery.ANOTHER, wrong, operator)
         return None
-
-
-def delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
-    """Whether a run delivered this kernel. It did not if no object is found in the delivered
-    file."""
-    try:
-        return run.kernel(operator) == kernel
-    except NotDecidable:
-        return False

@@ -190,17 +190,26 @@ def _judge(
 
 
 def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Judge innocents: the named ones, with ``--full`` all alone and in the whole suite."""
+    """Judge innocents: the named ones, with ``--full`` all alone and in the whole suite. Innocent
+    directories and releases take no part in quick runs."""
     companies = load_companies()
     alone = {each.name: Company.of("", [each]) for of in companies.values() for each in of.members}
-    known = {**companies, **alone}
+    staged = {name: each for name, each in load_scenes().items() if each.freedom}
+    known = {**companies, **alone, **staged}
     if unknown := [each for each in options.names if each not in known]:
         parser.error(f"no innocent is called {unknown[0]!r}; {instead(unknown[0], [*known])}")
-    chosen = [known[each] for each in options.names or (alone if options.full else companies)]
+    named = options.names or [*(alone if options.full else companies)]
+    chosen = [{**companies, **alone}[each] for each in named if each not in staged]
+    scenes = [staged[each] for each in options.names or staged if each in staged]
+    scenes = scenes if options.names or not options.quick else []
     suite = () if options.full else ("--ascend-select=core",)
     smallest, more = (("--ascend-select=60runs",), QUICK) if options.quick else ((), ())
     with closing(SuiteRuns(options.jobs)) as runs:
-        return 1 if judge_innocents(runs, chosen, (*suite, *smallest), *more) else 0
+        ended = zip(scenes, runs(each.build for each in scenes), strict=True)
+        wrong = sum(_report_scene(scene, run.report) for scene, run in ended)
+        print(f"directories and releases: {len(scenes) - wrong} passed, {wrong} failed", flush=True)
+        wrong += judge_innocents(runs, chosen, (*suite, *smallest), *more)
+        return int(wrong > 0)
 
 
 def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

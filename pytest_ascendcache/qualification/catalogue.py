@@ -308,7 +308,8 @@ class Scene:
     have them judged. ``breaks`` are the rules that must find fault, and no other may; a scene
     that breaks none shows that the suite does not blame what is right. ``unread`` says that what
     lies there cannot be read, so that other rules stay undecided. ``what`` says in a few words
-    what is wrong. ``needs_root`` is set where the scene gives files to another user.
+    what is wrong. ``needs_root`` is set where the scene gives files to another user. A scene that
+    is merely different is an innocent: it has a ``freedom`` and a ``twin``, another scene.
     """
 
     name: str
@@ -317,6 +318,8 @@ class Scene:
     build: Callable[[Path], list[str]]
     needs_root: bool = False
     unread: bool = False
+    freedom: str = ""
+    twin: str = ""
 
 
 SCENES: dict[str, Scene] = {}
@@ -324,15 +327,16 @@ SCENES: dict[str, Scene] = {}
 
 
 def scene(
-    *breaks: str, what: str, needs_root: bool = False, unread: bool = False
+    *breaks: str, what: str, **more: Any
 ) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
-    """Register a function that makes a scene; its name becomes the scene's."""
+    """Register a function that makes a scene; its name becomes the scene's. ``more`` are other
+    fields of :class:`Scene`."""
 
     def decorate(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
         name = build.__name__.replace("_", "-")
         if name in SCENES:
             raise ValueError(f"the scene '{name}' exists twice.")
-        SCENES[name] = Scene(name, breaks, what, build, needs_root, unread)
+        SCENES[name] = Scene(name, breaks, what, build, **more)
         return build
 
     return decorate

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
 
 from pytest_ascendcache.caches import read_entries
@@ -104,7 +105,7 @@ def unserving_caches(release: Release) -> list[Problem]:
 def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool = False) -> bool:
     """Copy the entries of the release's SoC to a new cache directory ``root``.
 
-    With ``only_operators`` only those of its operators' types are copied. Names of entries do not
+    With ``only_operators`` those of other types are left out where CANN's names tell. Names do not
     tell which of them a model's fused operators need. Files that describe the cache are copied too,
     links are not. Returns whether ``cache`` has entries of the SoC at all.
     """
@@ -115,9 +116,13 @@ def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool =
         return False
     target = root / KERNEL_CACHE / release.soc
     target.mkdir(parents=True)
-    for entry in os.scandir(source):
-        if entry.name.lower().startswith(beginnings) and entry.is_file(follow_symlinks=False):
-            copy_file(Path(entry.path), target)
+    for place, _, inside in os.walk(source):
+        directory = target / Path(place).relative_to(source)
+        directory.mkdir(exist_ok=True)
+        for name in inside:
+            is_others = name.lower().startswith("te_") and not name.lower().startswith(beginnings)
+            if not is_others and stat.S_ISREG(Path(place, name).lstat().st_mode):
+                copy_file(Path(place, name), directory)
     above = kernel_cache(cache)
     if above is not None:
         for entry in os.scandir(above):
@@ -223,13 +228,19 @@ def rank_directories(cache: Path) -> dict[int, Path]:
 def rank_problems(release: Release) -> list[Problem]:
     """Report caches by rank that lack kernels of a card, or have those of an unknown card."""
     found = []
-    for cache in release.caches:
-        ranks = rank_directories(cache)
+    cards = range(release.cards)
+    all_ranks = {cache: rank_directories(cache) for cache in release.caches}
+    kept = {
+        cache: [n for n, path in ranks.items() if any(path.glob("kernel_meta/*.o"))]
+        for cache, ranks in all_ranks.items()
+    }
+    # Each of several machines may have a cache of its own cards.
+    of_machines = sorted(chain.from_iterable(kept.values())) == [*cards]
+    for cache, ranks in all_ranks.items():
         if not ranks:
             continue
-        cards = range(release.cards)
-        with_kernels = {n for n, path in ranks.items() if any(path.glob("kernel_meta/*.o"))}
-        without = [f"rank_{rank}" for rank in cards if rank not in with_kernels]
+        lacking = () if of_machines else set(cards) - set(kept[cache])
+        without = [f"rank_{rank}" for rank in sorted(lacking)]
         others = [f"rank_{rank}" for rank in sorted(ranks) if rank not in cards]
         if without:
             found.append(

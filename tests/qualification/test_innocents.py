@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.audit import Check, answer, audit, story
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.innocents import Acquittal
-from pytest_ascendcache.qualification.loading import load_companies, load_defects
+from pytest_ascendcache.qualification.loading import load_companies, load_defects, load_scenes
+from pytest_ascendcache.qualification.scenes import innocent_directories
 
 DEFECTS = load_defects()
 INNOCENTS = [each for each in DEFECTS.values() if each.freedom]
+SCENES = load_scenes()
+STAGED = [each for each in SCENES.values() if each.freedom]
 
 
 def test_each_has_a_defect_next_to_it() -> None:
@@ -21,6 +28,25 @@ def test_each_has_a_defect_next_to_it() -> None:
         assert DEFECTS[innocent.twin].breaks, f"{innocent.twin} breaks no rule"
     members = [each.name for company in load_companies().values() for each in company.members]
     assert sorted(members) == sorted(each.name for each in INNOCENTS)
+
+
+def test_each_directory_and_release_has_a_scene_next_to_it() -> None:
+    for scene in STAGED:
+        assert not scene.breaks
+        assert SCENES[scene.twin].breaks, f"{scene.twin} breaks no rule"
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [each for each in STAGED if each.build.__module__ == innocent_directories.__name__],
+    ids=lambda each: each.name,
+)
+def test_no_directory_is_accused(scene: Scene, tmp_path: Path) -> None:
+    for argument in scene.build(tmp_path):
+        option, _, directory = argument.partition("=")
+        if option == "--ascend-audit":
+            found = audit(Path(directory), environment={})
+            assert answer(found) is Verdict.PASS, [story(found, each) for each in Check]
 
 
 @pytest.mark.parametrize(

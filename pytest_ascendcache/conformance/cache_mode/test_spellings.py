@@ -141,7 +141,7 @@ THINGS = (
           (*DIRECTORIES, RELATIVE, *other_paths(NAMED)), modes=(ENABLE, FORCE), literal=True),
     Thing("ASCEND_CACHE_PATH", VARIABLE, "cache-mode/directory-precedence",
           lambda cache: str(cache.root), _given("ASCEND_CACHE_PATH", cache_dir=None),
-          (*paths(), RELATIVE)),
+          (*paths(link=CLEAN), RELATIVE)),
     Thing("HOME", VARIABLE, "cache-mode/directory-precedence",
           lambda cache: str(cache.home), _home, DIRECTORIES[3:-1]),
     Thing("--op_compiler_cache_mode", OPTION, "cache-mode/rejects-unknown-mode", lambda _: "force",

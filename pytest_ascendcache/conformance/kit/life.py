@@ -149,7 +149,7 @@ class Life:
         plain: Mapping[str, Any],
     ) -> tuple[Run, Judge]:
         """The run, and its judge. What is refused is asked for once more in plain spelling, or
-        without a link."""
+        by the whole path."""
         cache = self.cache
         run = cache.attempt(*operators, **asked)
         if plain and not run.succeeded:
@@ -160,11 +160,14 @@ class Life:
                 subject = implementing(judge.options)
                 facts = replace(judge, subject=subject).ending(refused, detail)
                 self.findings.note(Question.MODES, facts)
-        link = asked.get("cache_dir")
-        if not run.succeeded and isinstance(link, Path) and link.is_symlink():
-            # No document says that a link names a directory: refusing it is no fault.
-            named = {"cache_dir": link.resolve()}
-            self.arguments = {**self.arguments, **named}
+        own, variables = asked.get("cache_dir"), asked["environment"]
+        place = Path(own or variables.get(CACHE_PATH.name) or "/")
+        if (run.returncode or 0) > 0 and (place.is_symlink() or not place.is_absolute()):
+            # No document says that a link or a relative path will do: refusing it is no fault.
+            named: dict[str, Any] = {"environment": {**variables, CACHE_PATH.name: str(cache.root)}}
+            if own:
+                named = {"cache_dir": cache.root}
+                self.arguments = {**self.arguments, **named}
             run = cache.attempt(*operators, **{**asked, **named})
         self.findings.again(len(cache.evidence.steps))
         return run, replace(judge, run=self.findings.number)

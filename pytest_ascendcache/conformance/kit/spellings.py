@@ -103,8 +103,8 @@ def _in_capitals(text: str, _: CacheUnderTest) -> str:
     return f"{capitals}X" if Path(capitals).exists() else capitals
 
 
-def paths(allowed: frozenset[Reading] = SAME) -> tuple[Way, ...]:
-    """Other ways to a file or directory."""
+def paths(allowed: frozenset[Reading] = SAME, link: frozenset[Reading] = SAME) -> tuple[Way, ...]:
+    """Other ways to a file or directory, the last of which is a ``link``."""
     return (
         Way(
             "slashes and dots",
@@ -112,17 +112,17 @@ def paths(allowed: frozenset[Reading] = SAME) -> tuple[Way, ...]:
             allowed,
         ),
         Way("a link on the way", _linked, allowed),
-        Way("a link", lambda text, cache: _linked(text, cache, whole=True), allowed),
+        Way("a link", lambda text, cache: _linked(text, cache, whole=True), allowed | link),
     )
 
 
 DIRECTORIES = (
-    *paths(),
+    *paths(link=CLEAN),
     _framed("a slash at the end", "{}/"),
     Way("many letters of other scripts", lambda text, _: _moved(text, f"{LONG}/缓存-кэш")),
     Way("an empty variable beside it", lambda text, _: text, SAME, {"ASCEND_CACHE_PATH": ""}),
 )
-RELATIVE = Way("a relative path", lambda text, cache: os.path.relpath(text, cache.work))
+RELATIVE = Way("a relative path", lambda text, cache: os.path.relpath(text, cache.work), CLEAN)
 _AFFIXES = {
     "a blank before": " {}",
     "a blank after": "{} ",

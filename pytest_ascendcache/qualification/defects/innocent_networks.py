@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import zlib
@@ -66,15 +67,16 @@ def late_ranks_in_chinese(self, right, gang, missing):
 @innocent(
     LATE, twin="claim-outlives-its-holder", company=FILES, overrides=RankDirectoryPolicy.claimed
 )
+@contextlib.contextmanager
 def single_cards_leave_a_lock(self, right, fs, base, gang):
     """A single card locks its directory, too, and leaves the lock file there."""
     path = self.rank_directory(base, gang) / ".rank.lock"
-    if not gang.several and path.parent.is_dir():
-        try:
-            return fs.lock("meta.claim", path)
-        except OSError:
-            pass
-    return right(fs, base, gang)
+    with contextlib.ExitStack() as held:
+        if not gang.several and path.parent.is_dir():
+            with contextlib.suppress(OSError):
+                held.enter_context(fs.lock("meta.claim", path))
+        held.enter_context(right(fs, base, gang))
+        yield
 
 
 @innocent(MOMENT, twin="folders-without-process", company=NAMES, overrides=TreePolicy.name)

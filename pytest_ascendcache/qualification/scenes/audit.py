@@ -40,7 +40,7 @@ Job = dict[int, list[SceneKernel]]
 Made = TypeVar("Made")
 
 
-def _audit(*directories: Path) -> list[str]:
+def audited(*directories: Path) -> list[str]:
     return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit.test_audit"]
 
 
@@ -56,7 +56,7 @@ def _wrong(
     def decorate(change: Callable[[Made], object]) -> object:
         def build(directory: Path) -> list[str]:
             change(make(directory))
-            return _audit(directory)
+            return audited(directory)
 
         build.__name__ = change.__name__
         return scene(*breaks, what=what, needs_root=needs_root, unread=unread)(build)
@@ -73,7 +73,7 @@ def sound_caches(directory: Path) -> list[str]:
     graphs(places[3])
     static_outputs(places[4])
     installed_kernels(places[4])
-    return _audit(*places)
+    return audited(*places)
 
 
 @_wrong(kernel_cache, WHOLE, what="an object without metadata")
@@ -101,7 +101,7 @@ def rank_kernel_interrupted(job: Job) -> None:
 def akg_kernel_unfinished(directory: Path) -> list[str]:
     akg_kernel(directory, 1)
     akg_kernel(directory, 2).metadata.unlink()
-    return _audit(directory)
+    return audited(directory)
 
 
 @_wrong(graphs, WHOLE, what="a graph without the digest of its scripts")
@@ -233,7 +233,7 @@ def directory_for_a_graph(directory: Path) -> list[str]:
     path = graphs(directory, size=1)[0]
     path.unlink()
     path.mkdir(mode=0o750)
-    return _audit(directory)
+    return audited(directory)
 
 
 @_wrong(kernel_cache, OWNER, what="an entry of another user", needs_root=True)
@@ -256,7 +256,7 @@ def _ini(name: str, text: str, what: str, edition: str = "", breaks: str = SETTI
 
     def build(directory: Path) -> list[str]:
         put(kernel_cache(directory).ini, text)
-        return [*_audit(directory), *([f"--ascend-edition={edition}"] if edition else [])]
+        return [*audited(directory), *([f"--ascend-edition={edition}"] if edition else [])]
 
     build.__name__ = name
     scene(*filter(None, [breaks]), what=what)(build)
@@ -376,4 +376,4 @@ def package_not_selected(place: Path) -> None:
 @scene(EMPTY, what="a cache without a single entry: a volume that is not mounted")
 def lost_volume(directory: Path) -> list[str]:
     put(directory / "kernel_cache" / "op_cache.ini", INI)
-    return _audit(directory)
+    return audited(directory)

@@ -55,6 +55,7 @@ class FileAct(str, Enum):
     SYNC = "sync"
     SYNC_DIRECTORY = "sync-directory"
     RENAME = "rename"
+    LINK = "link"
     REMOVE = "remove"
     REMOVE_DIRECTORY = "remove-directory"
     MAKE_DIRECTORY = "make-directory"
@@ -67,7 +68,7 @@ class FileStep:
     """A file operation that is about to happen, at a named point.
 
     ``data`` is what a write writes from byte ``offset`` of the file on; ``target`` is the new
-    name of a rename.
+    name of a rename or link.
     """
 
     point: str
