@@ -20,6 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import write_opinfo
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 ATC, WHY = BIN / "ascendcache-atc", BIN / "ascendcache-why"
@@ -56,10 +60,16 @@ class Site:
     options: dict[str, str]
     environment: dict[str, str]
     arguments: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """The command, if it is none of atc."""
+    kept: str = "cache"
+    work: Path | None = None
+    before: list[str] = field(default_factory=list)
+    """What starts ``ascendcache-why``."""
 
     @property
     def cache(self) -> Path:
-        return self.at / "cache"
+        return self.at / self.kept
 
     @property
     def chip(self) -> Path:
@@ -86,7 +96,8 @@ class Site:
         self.arguments += ["--against", str(path)]
 
     def argv(self) -> list[str]:
-        return [str(ATC), *(f"--{key}={value}" for key, value in self.options.items())]
+        words = [str(ATC), *(f"--{key}={value}" for key, value in self.options.items())]
+        return self.words or words
 
     def run(self) -> None:
         done = subprocess.run(
@@ -95,9 +106,14 @@ class Site:
         assert done.returncode == 0, done.stdout
 
     def why(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        words = [str(WHY), "--cache", str(self.cache), *arguments, "--", *self.argv()]
+        named = ["--cache", str(self.cache)] if self.kept else []
+        words = [*self.before, str(WHY), *named, *arguments, "--"]
         return subprocess.run(
-            words, env=self.environment, cwd=self.at, capture_output=True, text=True
+            [*words, *self.argv()],
+            env=self.environment,
+            cwd=self.work or self.at,
+            capture_output=True,
+            text=True,
         )
 
 
@@ -246,9 +262,134 @@ def bank(site: Site) -> None:
     site.environment["TUNE_BANK_PATH"] = str(named)
 
 
+def spelled(site: Site) -> None:
+    site.options["op_compiler_cache_dir"] = f"{site.at}/./cache/../cache/"
+
+
+def linked(site: Site) -> None:
+    (site.at / "link").symlink_to(site.cache)
+    site.options["op_compiler_cache_dir"] = str(site.at / "link")
+
+
+def old(site: Site) -> None:
+    for path in site.chip.iterdir():
+        os.utime(path, (0, 0))
+
+
+def train(site: Site) -> None:
+    """The command runs a network instead, and its kernels are in the cache."""
+    site.words, site.kept = [str(BIN / "ascendcache-train"), "net.json"], "ms"
+    network = json.loads((ROOT / "fixtures/networks/square.json").read_text())
+    site.file("net.json", json.dumps(network))
+    site.environment["MS_COMPILER_CACHE_PATH"] = str(site.cache)
+    site.run()
+
+
+def cut(site: Site) -> None:
+    path = next(iter(site.cache.glob("rank_0/kernel_meta/*.o")))
+    path.chmod(0o644)
+    os.truncate(path, 100)
+
+
+def delicate(site: Site) -> None:
+    """A script that ends at half a metadata file, as MindSpore does, and one such file."""
+    site.file(
+        "delicate.sh",
+        "#!/bin/sh\nfor each in $MS_COMPILER_CACHE_PATH/rank_0/kernel_meta/*.json; do\n"
+        "[ ! -e $each ] || grep -q '}' $each || exit 1\ndone\n"
+        f'exec {BIN / "ascendcache-train"} "$@"\n',
+    )
+    (site.at / "delicate.sh").chmod(0o755)
+    site.words[0] = str(site.at / "delicate.sh")
+    path = next(iter(site.cache.glob("rank_0/kernel_meta/*.json")))
+    path.chmod(0o644)
+    os.truncate(path, 20)
+
+
+def other_network(site: Site) -> None:
+    network = json.loads((site.at / "net.json").read_text())
+    for tensor in network["tensors"]:
+        tensor["shape"] = [each * 2 for each in tensor["shape"]]
+    for name, value in network["constants"].items():
+        network["constants"][name] = value * 2 if isinstance(value, list) else value
+    site.file("net.json", json.dumps(network))
+
+
+def shapes(site: Site, *wanted: OperatorInfo) -> None:
+    shutil.rmtree(site.at / "shapes", ignore_errors=True)
+    (site.at / "shapes").mkdir()
+    for number, info in enumerate(wanted):
+        write_opinfo(site.at / "shapes" / info.file_name(number), info)
+
+
+def shape(kind: str, *extents: int) -> OperatorInfo:
+    tensor = TensorDesc.of("float32", *extents)
+    return OperatorInfo.of(OperatorSpec(kind, (tensor,), (tensor,)), "")
+
+
+def static(site: Site) -> None:
+    """The command makes a package instead, and one like it is installed."""
+    compiler = str(BIN / "ascendcache-op-compiler")
+    site.words = [compiler, "-p", "shapes", "-v", SOC, "-o", f"{site.at}/"]
+    site.kept = "packages"
+    site.cache.mkdir()
+    site.environment["ASCEND_OPP_PATH"] = str(site.cache)
+    shapes(site, shape("Relu", 4), shape("Exp", 8))
+    site.run()
+    (package,) = site.at.glob("*.run")
+    subprocess.run([package], env=site.environment, cwd=site.at, check=True, capture_output=True)
+
+
+def cut_package(site: Site) -> None:
+    path = sorted(site.cache.rglob("Relu*.o"))[0]
+    path.chmod(0o644)
+    os.truncate(path, 60)
+
+
+def prefixes(site: Site) -> None:
+    """Two prefixes; the cache is made with the other one, which is named."""
+    for name, version in (("one", "8.0.0"), ("two", "8.0.1")):
+        package(version)(site)
+        (site.at / "opp").rename(site.at / name)
+        site.environment["ASCEND_OPP_PATH"] = str(site.at / name)
+        if name == "one":
+            site.run()
+    site.arguments += ["--against-directory", str(site.at / "one")]
+
+
+def programs(site: Site) -> None:
+    """Two prefixes whose programs differ; the cache is made with that of the other one."""
+    shutil.rmtree(site.chip)
+    for name, more in (("one", "--op_select_implmode=high_precision"), ("two", "")):
+        path = site.at / name / "bin/atc"
+        path.parent.mkdir(parents=True)
+        path.write_text(f'#!/bin/sh\nexec {ATC} "$@" {more}\n')
+        path.chmod(0o755)
+        site.words = [str(path), *site.argv()[1:]]
+        if name == "one":
+            site.run()
+    site.arguments += ["--against-directory", str(site.at / "one")]
+
+
+def caches(site: Site) -> None:
+    """Another cache on this machine, and one that is empty."""
+    site.cache.rename(site.at / "full")
+    site.cache.mkdir()
+    site.kept = ""
+    site.arguments += ["--against-directory", str(site.at / "full")]
+
+
+def release(site: Site) -> None:
+    options = " ".join(f"--{key}={value}" for key, value in site.options.items())
+    site.file("release.toml", f'name = "r"\natc = "{ATC} {options}"\n')
+    site.arguments += ["--release", str(site.at / "release.toml")]
+
+
 ALL = tuple(sorted(each["name"] for each in OPERATORS))
 PRECISE = option("op_select_implmode", "high_precision")
 RECORD = Site.record
+OWN = ("*",)
+"""Whatever operators the first cause has."""
 PLANTS: Mapping[str, Plant] = {
     "hits": Plant(hits, ()),
     "hits-other-names": Plant(
@@ -256,6 +397,12 @@ PLANTS: Mapping[str, Plant] = {
     ),
     "hits-other-bank": Plant(bank, ()),
     "hits-against-a-record": Plant(lambda site: variable("MY_OWN", "1")(site), (), before=RECORD),
+    "hits-spelled-path": Plant(spelled, ()),
+    "hits-through-a-link": Plant(linked, ()),
+    "hits-old-times": Plant(old, ()),
+    "hits-against-a-release": Plant(release, ()),
+    "hits-train": Plant(hits, (), before=train),
+    "hits-package": Plant(hits, (), before=static),
     "new-operator": Plant(one_more, ("new",), ("tanh",)),
     "mode-missing": Plant(option("op_compiler_cache_mode", None), ("mode",)),
     "mode-disable": Plant(option("op_compiler_cache_mode", "disable"), ("mode",)),
@@ -417,6 +564,49 @@ PLANTS: Mapping[str, Plant] = {
         ("option",),
         before=both(model, RECORD),
     ),
+    "train-directory": Plant(
+        variable("MS_COMPILER_CACHE_PATH", "/nonexistent-cache"), ("directory",), OWN, train
+    ),
+    "train-rank": Plant(variable("RANK_ID", "2"), ("variable",), OWN, train),
+    "train-damaged": Plant(cut, ("damaged",), OWN, train),
+    "train-fatal": Plant(delicate, ("fatal",), OWN, train),
+    "train-phase": Plant(
+        lambda site: site.words.append("--phase=inference"), ("operator",), OWN, train
+    ),
+    "train-record-phase": Plant(
+        lambda site: site.words.append("--phase=inference"), ("option",), OWN, both(train, RECORD)
+    ),
+    "train-shape": Plant(other_network, ("operator",), OWN, train),
+    "train-record-network": Plant(other_network, ("file",), OWN, both(train, RECORD)),
+    "train-empty": Plant(lambda site: shutil.rmtree(site.cache / "rank_0"), ("empty",), OWN, train),
+    "package-directory": Plant(
+        variable("ASCEND_OPP_PATH", "/nonexistent-opp"), ("directory",), OWN, static
+    ),
+    "package-shape": Plant(
+        lambda site: shapes(site, shape("Relu", 5), shape("Exp", 8)), ("operator",), OWN, static
+    ),
+    "package-new": Plant(
+        lambda site: shapes(site, shape("Tanh", 4), shape("Exp", 8)), ("unpacked",), OWN, static
+    ),
+    "package-damaged": Plant(cut_package, ("damaged",), OWN, static),
+    "package-chip": Plant(
+        lambda site: site.words.__setitem__(4, "Ascend910_9391"), ("chip",), OWN, static
+    ),
+    "two-prefixes": Plant(prefixes, ("file",)),
+    "two-programs": Plant(programs, ("program",), ("exp",)),
+    "two-caches": Plant(caches, ("directory",)),
+    "release-implmode": Plant(PRECISE, ("option",), ("exp",), before=release),
+    "pair-train-rank-directory": Plant(
+        both(variable("RANK_ID", "2"), variable("MS_COMPILER_CACHE_PATH", "/nonexistent-cache")),
+        ("variable", "directory"),
+        OWN,
+        train,
+    ),
+    "pair-directory-implmode": Plant(
+        both(PRECISE, option("op_compiler_cache_dir", "/nonexistent-cache")),
+        ("directory", "option"),
+        {"directory": ALL, "option": ("exp",)},
+    ),
     "pair-stamp-damaged": Plant(both(package("8.0.1"), flipped("add")), ("stamp", "damaged")),
     "pair-list-new": Plant(
         both(debug("op_debug_config = oom\nop_debug_list = add\n"), one_more),
@@ -424,6 +614,126 @@ PLANTS: Mapping[str, Plant] = {
         ("add",),
     ),
 }
+
+
+def home(site: Site) -> None:
+    """The cache is where HOME says, and nothing else says where it is."""
+    site.options.pop("op_compiler_cache_dir")
+    (site.at / "home").mkdir()
+    site.cache.rename(site.at / "home/atc_data")
+    site.kept = "home/atc_data"
+
+
+def elsewhere(site: Site) -> None:
+    """A relative path, in another working directory."""
+    site.options["op_compiler_cache_dir"] = "cache"
+    site.work = site.at / "elsewhere"
+    site.work.mkdir()
+
+
+def made_in_work(site: Site) -> None:
+    train(site)
+    del site.environment["MS_COMPILER_CACHE_PATH"]
+    site.words[1] = str(site.at / "net.json")
+    site.work = site.at / "elsewhere"
+    site.work.mkdir()
+
+
+def unreadable(site: Site, path: Path) -> None:
+    """A file that the user may not read. Root may, unless it gives that up."""
+    path.chmod(0)
+    if os.geteuid() == 0:
+        site.before = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+def swapped(site: Site) -> None:
+    one, other = site.entry("exp"), site.entry("sigmoid")
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def of_three_chips(site: Site) -> None:
+    option("soc_version", "Ascend910B2")(site)
+    site.run()
+    option("soc_version", "Ascend910B3")(site)
+
+
+def unset(name: str) -> Callable[[Site], object]:
+    return lambda site: site.environment.pop(name)
+
+
+def table(site: Site) -> None:
+    """A recorded operator package, and one whose table of precise operators has another line."""
+    package("8.0.0")(site)
+    shutil.rmtree(site.chip)
+    site.options["op_select_implmode"] = "high_precision"
+    site.run()
+    RECORD(site)
+
+
+def other_table(site: Site) -> None:
+    for path in (site.at / "opp").rglob("high_precision.ini"):
+        path.write_text("".join(f"{each}=high_precision\n" for each in ("AvgPoolV2", "Relu")))
+
+
+OUTSIDERS: Mapping[str, Plant] = {
+    "o-home-moved": Plant(variable("HOME", "/nonexistent-home"), ("directory",), before=home),
+    "o-home-and-level": Plant(
+        both(variable("HOME", "/nonexistent-home"), option("op_debug_level", "1")),
+        ("directory", "debug_level"),
+        before=home,
+    ),
+    "o-path-capital": Plant(
+        lambda site: option("op_compiler_cache_dir", str(site.at / "Cache"))(site), ("directory",)
+    ),
+    "o-path-relative": Plant(elsewhere, ("directory",)),
+    "o-train-elsewhere": Plant(hits, ("directory",), OWN, made_in_work),
+    "o-entry-unreadable": Plant(
+        lambda site: unreadable(site, site.entry("mul")), ("unreadable",), ("mul",)
+    ),
+    "o-chip-unreadable": Plant(lambda site: unreadable(site, site.chip), ("unreadable",)),
+    "o-stamp-of-other": Plant(
+        lambda site: (site.cache / "kernel_cache/version.info").write_text("adk_version=7\n"),
+        ("stamp",),
+    ),
+    "o-downgrade": Plant(package("8.0.0"), ("stamp",), before=both(package("8.0.1"), Site.run)),
+    "o-of-three-chips": Plant(of_three_chips, ("chip",)),
+    "o-limit-in-kernel-cache": Plant(
+        both(
+            idle,
+            lambda site: (site.cache / "kernel_cache/op_cache.ini").write_text(
+                "[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n"
+            ),
+        ),
+        ("aged",),
+    ),
+    "o-debug-list-two": Plant(
+        debug("op_debug_config = oom\nop_debug_list = add, exp\n"),
+        ("debug_config",),
+        ("add", "exp"),
+    ),
+    "o-implmode-for-all": Plant(
+        option("op_select_implmode", "high_precision_for_all"), ("option",), ("exp",)
+    ),
+    "o-no-bytes": Plant(written("sigmoid", ".o", ""), ("damaged",), ("sigmoid",)),
+    "o-swapped": Plant(swapped, ("damaged",), ("exp", "sigmoid")),
+    "o-record-table": Plant(other_table, (), before=table),
+    "o-record-type-list": Plant(
+        option("optypelist_for_implmode", "Relu"),
+        (),
+        before=both(PRECISE, lambda site: shutil.rmtree(site.chip), Site.run, RECORD),
+    ),
+    "o-one-more-dimension": Plant(change("mul", shape=[1, 8, 16]), ("operator",), ("mul",)),
+    "o-other-type": Plant(
+        lambda site: site.operators(lambda made: made[3].update(op="Abs")), ("new",), ("relu",)
+    ),
+    "o-variable-and-option": Plant(
+        both(variable("ASCEND_CACHE_PATH", "/nonexistent-cache"), option("op_debug_level", "4")),
+        ("debug_level",),
+    ),
+}
+"""Twenty of a person who had read the guide only; ``ci/why --outsiders`` plants them."""
 
 
 @dataclass(frozen=True)
@@ -458,14 +768,14 @@ def site_at(at: Path) -> Site:
         "op_compiler_cache_mode": "enable",
         "op_compiler_cache_dir": str(at / "cache"),
     }
-    keep = ("PATH", "TMPDIR", "LANG")
+    keep = ("PATH", "TMPDIR", "LANG", *(("ASCEND_OPP_PATH",) if BIN not in ATC.parents else ()))
     environment = {key: os.environ[key] for key in keep if key in os.environ}
     return Site(at, options, {**environment, "HOME": str(at / "home")})
 
 
 def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
     """Plant a cause in a copy of a filled place, and score the answer."""
-    plant = PLANTS[name]
+    plant = {**PLANTS, **OUTSIDERS}[name]
     shutil.copytree(source, at)
     site = site_at(at)
     plant.before(site)
@@ -488,7 +798,8 @@ def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
         operators = plant.operators
         if isinstance(operators, Mapping):
             operators = operators.get(str(first["kind"]))
-        operators = tuple(operators or (first["operators"] if "model" in site.options else ALL))
+        any_of = first["operators"] if "model" in site.options or operators == OWN else ALL
+        operators = tuple(any_of if operators in (None, OWN) else operators or ())
         is_first = first["kind"] in plant.kinds and tuple(first["operators"]) == operators
     return Score(name, is_first, wrong, missing, found["runs"], shown)
 
@@ -496,14 +807,18 @@ def planted(name: str, source: Path, at: Path, show: bool = False) -> Score:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="ci/why", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--atc", type=Path, help="another atc, such as that of ci/verify-cann")
     parser.add_argument("--show", action="store_true", help="print the answers")
+    parser.add_argument("--outsiders", action="store_true", help="plant the other twenty")
     options = parser.parse_args()
-    if unknown := [each for each in options.names if each not in PLANTS]:
+    global ATC
+    ATC = options.atc or ATC
+    if unknown := [each for each in options.names if each not in {**PLANTS, **OUTSIDERS}]:
         parser.error(f"there is no plant {unknown[0]}")
     scores = []
     with tempfile.TemporaryDirectory(prefix="ascendcache-plants-") as name:
         source = filled(Path(name, "filled"))
-        for plant in options.names or PLANTS:
+        for plant in options.names or (OUTSIDERS if options.outsiders else PLANTS):
             # Every place has the same path, because options name files in it.
             at = Path(name, "place")
             source_copy = Path(name, "place")

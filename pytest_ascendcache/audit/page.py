@@ -24,6 +24,12 @@ _FRAMES = ("known", "foreign")
 _FIRST = 3
 """How many faults of one rule are shown."""
 
+_MISSES = {
+    *(Check.WHOLE_ENTRIES, Check.DIGESTS, Check.WHOLE_OBJECTS, Check.METADATA, Check.PLAIN_FILES),
+    *(Check.ONE_OWNER, Check.SIZE, Check.ONE_TOOLCHAIN, Check.AGREEMENT, Check.NOT_EMPTY),
+}
+"""Rules that a cache breaks from which a run may not take its kernels."""
+
 
 def page(result: Audit, language: Language, width: int = WIDTH) -> list[str]:
     """Return the lines about one directory: the answer, the account, and each broken rule."""
@@ -53,6 +59,8 @@ def page(result: Audit, language: Language, width: int = WIDTH) -> list[str]:
             put(fault.strip(), 6)
         if (more := result.found[check].count - _FIRST) > 0:
             put(f"and {more} more", 6)
+    if _MISSES & result.found.keys():
+        lines += ["", *wrapped(text("audit_why", language, place=result.directory), 0, width)]
     return lines
 
 

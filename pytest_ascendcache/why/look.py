@@ -6,87 +6,36 @@ both directions. Source: document C (ATC ``--op_compiler_cache_mode``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from pathlib import Path
 
-from pytest_ascendcache.caches import Entry, read_entries
-from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.files import read_text
-from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.kernels import KERNEL_CACHE
-from pytest_ascendcache.why.lab import Attempt, Lab
+from pytest_ascendcache.why.atc_command import is_enabled
+from pytest_ascendcache.why.lab import Lab
 from pytest_ascendcache.why.request import (
+    Attempt,
     Fix,
     InputKind,
     PlaceOfUse,
     SingleChange,
     UserRequest,
-    option_set,
 )
-
-_LIST = re.compile(r"^\s*op_debug_list\s*=\s*(.+)$", re.MULTILINE)
-ENABLE = CacheMode.ENABLE.value
-
-
-def entries_of(root: Path, soc: str) -> dict[str, Entry]:
-    """The entries of one chip in a cache, whole or not."""
-    return read_entries(root / KERNEL_CACHE / soc)
 
 
 def suspects(request: UserRequest) -> list[SingleChange]:
     """Suspects that options, variables and names of files show."""
-    return [*_directory(request), *_switches(request), *_chip(request)]
+    return [*_directory(request), *request.interface.suspects(request.place, request.cache)]
 
 
 def _directory(request: UserRequest) -> Iterator[SingleChange]:
     consulted, origin = request.consulted
-    if consulted.resolve() != request.cache:
+    if request.place.cache.resolve() != request.cache:
         there = str(request.cache)
         yield SingleChange(
             *(InputKind.DIRECTORY, origin, str(consulted), there),
             lambda place: replace(place, cache=request.cache),
+            f"{request.interface.setting}={there}",
         )
-
-
-def _switches(request: UserRequest) -> Iterator[SingleChange]:
-    options = request.options
-    mode = options.get(atc.CACHE_MODE, "")
-    enabled = option_set(atc.CACHE_MODE, ENABLE)
-
-    if mode in ("", CacheMode.DISABLE.value):
-        yield SingleChange(InputKind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
-    if mode == CacheMode.FORCE.value:
-        yield SingleChange(InputKind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
-    if options.get(atc.DEBUG_LEVEL, "0") not in ("0", ""):
-        yield _without(InputKind.DEBUG_LEVEL, atc.DEBUG_LEVEL, options[atc.DEBUG_LEVEL])
-    if config := options.get(atc.DEBUG_CONFIG, ""):
-        yield _without(InputKind.DEBUG_CONFIG, atc.DEBUG_CONFIG, config, _listed(Path(config)))
-
-
-def _without(kind: InputKind, name: str, here: str, about: str = "") -> SingleChange:
-    return SingleChange(kind, name, here, "", option_set(name, None), about)
-
-
-def _listed(config: Path) -> str:
-    try:
-        match = _LIST.search(read_text(config, errors="replace"))
-    except OSError:
-        return ""
-    return match[1].strip() if match else ""
-
-
-def _chip(request: UserRequest) -> Iterator[SingleChange]:
-    """The chip with most entries, if the cache has none of the one that is compiled for."""
-    soc, above = request.options.get(atc.SOC, ""), request.cache / KERNEL_CACHE
-    if entries_of(request.cache, soc) or not above.is_dir():
-        return
-    counts = {each.name: len(read_entries(each)) for each in above.iterdir() if each.is_dir()}
-    most = max(counts, key=lambda name: counts[name], default="")
-    if counts.get(most):
-        yield SingleChange(InputKind.CHIP, atc.SOC, soc, most, option_set(atc.SOC, most))
 
 
 def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
@@ -94,34 +43,39 @@ def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
 
     A force run removes and compiles everything whatever state it is in, so it shows nothing.
     """
-    if place.options.get(atc.CACHE_MODE) != ENABLE or outcome.failure:
+    if outcome.failure or (place.interface.is_told and not is_enabled(place)):
         return []
     found = []
-    before, after = outcome.stamps
-    original = place.cache / KERNEL_CACHE / place.soc
+    original = place.cache / place.below
     if original.is_symlink() and Fix.LINK not in place.fixes:
         there = str(original.resolve())
         found.append(_fix(InputKind.LINK, str(original), there, Fix.LINK))
-    if before != after and before and Fix.STAMP not in place.fixes:
-        lab.stamp = after
+    if outcome.stamps and Fix.STAMP not in place.fixes and (outcome.gone or outcome.rewritten):
+        lab.stamps = {name: after for name, (_, after) in outcome.stamps.items()}
+        before, after = next(iter(outcome.stamps.values()))
         found.append(_fix(InputKind.STAMP, *first_difference(after, before), Fix.STAMP))
         return found  # a purge hides the rest
     if outcome.gone and Fix.TIMES not in place.fixes:
         found.append(_fix(InputKind.AGED, str(len(outcome.gone)), "", Fix.TIMES))
-    again = sorted(lab.mend(place.soc, outcome) - place.mended)
-    damaged = [stem for stem in again if outcome.rewritten[stem]]
-    for stems in damaged, [stem for stem in again if stem not in damaged]:
+    faults = lab.mend(place, outcome)
+    again = sorted(faults.keys() - place.mended)
+    unread = [stem for stem in again if lab.is_unread(place, stem)]
+    damaged = [stem for stem in again if faults[stem] and stem not in unread]
+    whole = [stem for stem in again if not faults[stem]]
+    for kind, stems in (
+        (InputKind.UNREADABLE, unread),
+        (InputKind.DAMAGED, damaged),
+        (InputKind.REFUSED, whole),
+    ):
         if stems:
-            faults = dict.fromkeys(outcome.rewritten[stem] for stem in stems)
-            found.append(_mended([*faults], stems))
+            found.append(_mended(kind, [*dict.fromkeys(faults[stem] for stem in stems)], stems))
     return found
 
 
-def _mended(faults: list[str], stems: list[str]) -> SingleChange:
+def _mended(kind: InputKind, faults: list[str], stems: list[str]) -> SingleChange:
     named = stems[0] if len(stems) == 1 else f"{stems[0]}, ..."
     return SingleChange(
-        *(InputKind.DAMAGED if faults[0] else InputKind.REFUSED, stems[0], "; ".join(faults[:2])),
-        str(len(stems)),
+        *(kind, stems[0], "; ".join(faults[:2]), str(len(stems))),
         lambda place: replace(place, mended=place.mended | {*stems}),
         named,
     )

@@ -1,6 +1,6 @@
 """Without a record: requests near this one, of which the cache may have the kernels.
 
-Many variants of operators are compiled in one run. Options are changed one at a time.
+Many variants of operators are compiled in one run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from pytest_ascendcache.caches import Entry
 from pytest_ascendcache.operators import (
     OperatorSpec,
     SingleOpError,
@@ -23,36 +22,34 @@ from pytest_ascendcache.operators import (
 )
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.kernels import KERNEL_CACHE
-from pytest_ascendcache.why.lab import Attempt, Lab
-from pytest_ascendcache.why.look import entries_of
-from pytest_ascendcache.why.request import (
-    InputKind,
-    PlaceOfUse,
-    SingleChange,
-    option_set,
-    variable_set,
-)
+from pytest_ascendcache.why.lab import Lab
+from pytest_ascendcache.why.request import Attempt, InputKind, PlaceOfUse, SingleChange
 
 _TYPES = ("float16", "float32", "bfloat16", "int32")
 _FORMATS = ("ND", "NCHW", "NHWC")
 _BATCHES = (1, 2, 4, 8, 16, 32)
-_MODES = ("high_precision", "high_performance", "high_precision_for_all")
-_PRECISION = ("force_fp16", "must_keep_origin_dtype", "allow_fp32_to_fp16")
 _MOST = 480
 """Variants in one run."""
-_TRIES = 4
+_TRIES = 9
 """Runs for variants."""
+_LAYOUTS: Mapping[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
+    "without extents of 1": lambda shape: tuple(each for each in shape if each != 1),
+    "with 1 in front": lambda shape: (1, *shape),
+    "with 1 behind": lambda shape: (*shape, 1),
+    "transposed": lambda shape: (*shape[:-2], *reversed(shape[-2:])),
+}
 _Variant = tuple[OperatorSpec, str, OperatorSpec]
 """An operator, how it is changed, and what it becomes."""
 
 
 def unclaimed(place: PlaceOfUse, outcome: Attempt) -> bool:
     """Whether there are entries of the types that a run missed, of none of its keys."""
-    stems = [outcome.keys[name] for name in outcome.missed]
-    types = {match["type"] for each in stems if (match := Entry.stems.fullmatch(each))}
+    entries = place.entries
+    stems = {outcome.keys[name] for name in outcome.missed}
+    units = {type(each) for each in entries.values()}
+    types = {unit(stem, place.cache).operator_type for unit in units for stem in stems}
+    types -= {"", *stems}
     is_any = not types or bool(place.options.get(atc.MODEL))
-    entries = entries_of(place.cache, place.soc)
     others = entries.keys() - {*outcome.keys.values()}
     return any(is_any or entries[each].operator_type in types for each in others)
 
@@ -69,7 +66,9 @@ def other_requests(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[Single
     missed = [each for each in operators if each.name in outcome.missed]
     # The likely variants of all operators come first: a run ends at one that cannot be compiled.
     turns = zip_longest(*([(each, *made) for made in _variants(each)] for each in missed))
-    chosen = [each for turn in turns for each in turn if each is not None][:_MOST]
+    chosen = [each for turn in turns for each in turn if each is not None and each[0] != each[2]][
+        :_MOST
+    ]
     tried = {f"variant{number}": each for number, each in enumerate(chosen)}
     served = _served(lab, place, tried, {*outcome.keys.values()})
     found: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
@@ -89,6 +88,7 @@ def _operator_change(
 
     def apply(place: PlaceOfUse) -> PlaceOfUse:
         given = place.files.get(atc.SINGLE_OP) or json.dumps(single_op_document(operators))
+        given = given if isinstance(given, str) else given.read_text(encoding="utf-8")
         changed = dict(zip(become, single_op_document([*become.values()]), strict=True))
         document = [changed.get(str(each.get("name")), each) for each in json.loads(given)]
         return replace(place, files={**place.files, atc.SINGLE_OP: json.dumps(document)})
@@ -111,16 +111,15 @@ def _served(
 ) -> set[str]:
     """The variants that the cache serves, except kernels that are ``wanted`` as they are.
 
-    One that cannot be compiled ends a run; it is repeated with those behind it that are changed in
-    another way."""
+    One that cannot be compiled ends a run. It is repeated with those behind it that are changed in
+    another way; if nothing shows how far it came, each way is tried in a run of its own.
+    """
     served: set[str] = set()
-    left = dict(tried)
-    for _ in range(_TRIES):
-        if not left:
+    groups = [[*tried]]
+    for turn in range(_TRIES):
+        if turn >= len(groups) or not (left := groups[turn]):
             break
-        text = json.dumps(
-            single_op_document([made.named(name) for name, (_, _, made) in left.items()])
-        )
+        text = json.dumps(single_op_document([tried[name][2].named(name) for name in left]))
         outcome = lab.run(replace(place, files={**place.files, atc.SINGLE_OP: text}))
         served |= {
             name
@@ -128,14 +127,21 @@ def _served(
             if was and outcome.keys[name] not in wanted
         }
         if not outcome.failure:
-            break
-        first = next((name for name in left if name not in outcome.delivered), "")
-        left = {
-            name: each
-            for name, each in left.items()
-            if first and name not in outcome.delivered and each[1] != left[first][1]
-        }
+            continue
+        rest = [name for name in left if name not in outcome.delivered]
+        if outcome.delivered and rest:
+            groups.append([name for name in rest if tried[name][1] != tried[rest[0]][1]])
+        elif turn == 0:
+            ways: dict[str, list[str]] = defaultdict(list)
+            for name in left:
+                ways[_way(tried[name][1])].append(name)
+            groups += ways.values()
     return served
+
+
+def _way(label: str) -> str:
+    first, _, last = label.partition(" as ")
+    return last or first.split()[0]
 
 
 def _variants(operator: OperatorSpec) -> Iterator[tuple[str, OperatorSpec]]:
@@ -156,6 +162,8 @@ def _variants(operator: OperatorSpec) -> Iterator[tuple[str, OperatorSpec]]:
         for other in (extent + 1, extent - 1, extent * 2, extent // 2, -(-extent // 16) * 16):
             if other > 0 and other != extent:
                 yield f"extent {other} for {extent}", _shaped(operator, extent, other)
+    for label, change in _LAYOUTS.items():
+        yield label, _mapped(operator, partial(_laid_out, change))
     for number, attribute in enumerate(operator.attributes):
         if isinstance(attribute.value, bool):
             others = [*operator.attributes]
@@ -170,6 +178,12 @@ def _typed(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
 
 def _formatted(old: str, new: str, tensor: TensorDesc) -> TensorDesc:
     return replace(tensor, format=new) if tensor.format == old else tensor
+
+
+def _laid_out(
+    change: Callable[[tuple[int, ...]], tuple[int, ...]], tensor: TensorDesc
+) -> TensorDesc:
+    return replace(tensor, shape=change(tensor.shape))
 
 
 def _mapped(operator: OperatorSpec, change: Callable[[TensorDesc], TensorDesc]) -> OperatorSpec:
@@ -189,37 +203,3 @@ def _shaped(operator: OperatorSpec, old: int, new: int, first: bool = False) -> 
         return replace(tensor, shape=tuple(shape))
 
     return _mapped(operator, change)
-
-
-def single_changes(place: PlaceOfUse, asked: str) -> Iterator[SingleChange]:
-    """Other values of options that change kernels, the likely ones first, where the request is for
-    the chip ``asked``."""
-    options = place.options
-    chosen = options.get(atc.SELECT_MODE, "")
-    above = place.cache / KERNEL_CACHE
-    chips = sorted(each.name for each in above.iterdir() if each.is_dir()) if above.is_dir() else []
-    for chip in [each for each in chips if each != place.soc and entries_of(place.cache, each)][:3]:
-        yield SingleChange(InputKind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
-    if options.get(atc.PRECISION_FILE):
-        yield _option(place, atc.PRECISION_FILE, None)
-    if options.get(atc.MODE_TYPES):
-        yield _option(place, atc.MODE_TYPES, None)
-    for mode in _MODES:
-        if mode != (chosen or "high_performance"):
-            yield _option(place, atc.SELECT_MODE, mode)
-    if options.get(atc.MODEL):
-        given = options.get("precision_mode", "force_fp16")
-        for mode in _PRECISION:
-            if mode != given and not options.get("precision_mode_v2"):
-                yield _option(place, "precision_mode", mode)
-        if options.get("fusion_switch_file"):
-            yield _option(place, "fusion_switch_file", None)
-    for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
-        if place.environment.get(name):
-            here = place.environment[name]
-            yield SingleChange(InputKind.VARIABLE, name, here, "", variable_set(name, None))
-
-
-def _option(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:
-    here = place.options.get(name, "")
-    return SingleChange(InputKind.OPTION, name, here, value or "", option_set(name, value))

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.why.request import InputKind, SingleChange
-from pytest_ascendcache.why.study import MissAnswer, MissCause, Study
+from pytest_ascendcache.why.package_command import PackageInterface
+from pytest_ascendcache.why.request import InputKind, MissCause, SingleChange
+from pytest_ascendcache.why.study import MissAnswer, Study
 from pytest_ascendcache.words.layout import wrapped
 
 _SHOWN = 4
@@ -26,7 +27,8 @@ def page(found: Study, language: Language) -> list[str]:
         )
     )
     for number, cause in enumerate(found.causes, 1):
-        lines += wrapped(f"{number}  {_who(cause, found, language)}{sentence(cause, language)}")
+        said = sentence(cause, found, language)
+        lines += wrapped(f"{number}  {_who(cause, found, language)}{said}")
         lines += wrapped(_shown(cause, language), _INDENT)
         lines += wrapped(
             text(f"why_do_{cause.change.kind.value}", language, **_values(cause.change, language)),
@@ -39,7 +41,8 @@ def page(found: Study, language: Language) -> list[str]:
 
 def _left(found: Study, language: Language) -> Iterator[str]:
     if found.answer is MissAnswer.SERVED:
-        yield text("why_nothing", language)
+        is_packaged = isinstance(found.request.interface, PackageInterface)
+        yield text("why_packaged" if is_packaged else "why_nothing", language)
     elif found.untold:
         yield text(
             "why_untold", language, count=len(found.untold), names=_names(found.untold, language)
@@ -53,15 +56,17 @@ def _left(found: Study, language: Language) -> Iterator[str]:
     if found.unread:
         yield text("why_unread", language, count=found.unread)
     for each in found.differences if found.untold else ():
-        yield text("why_unproven", language, **_values(each, language))
+        key = "why_unproven" if each.apply is None else "why_tried"
+        yield text(key, language, **_values(each, language))
 
 
-def sentence(cause: MissCause, language: Language) -> str:
+def sentence(cause: MissCause, found: Study, language: Language) -> str:
     """The cause in one sentence."""
     change = cause.change
     key = f"why_{change.kind.value}"
     if change.about and change.kind is InputKind.DEBUG_CONFIG:
-        key += "_list"
+        listed = len(change.about.split(","))
+        key += "_all" if len(cause.operators) == found.operators > listed else "_list"
     return text(key, language, **_values(change, language))
 
 
@@ -95,6 +100,8 @@ def _shown(cause: MissCause, language: Language) -> str:
     key = "why_proven" if cause.is_proven else "why_inferred"
     if cause.change.kind in (InputKind.NEW, InputKind.UNSTABLE):
         key = "why_refilled"
+    if cause.change.kind is InputKind.FATAL:
+        key = "why_succeeds"
     return text(key, language, count=len(cause.operators), runs=cause.runs)
 
 
@@ -104,7 +111,7 @@ def as_json(found: Study) -> str:
         "schema": 1,
         "command": [
             str(found.request.program),
-            *(f"--{key}={value}" for key, value in found.request.options.items()),
+            *found.request.interface.arguments(found.request.options),
         ],
         "cache": str(found.request.cache),
         "consulted": str(found.request.consulted[0]),
@@ -121,12 +128,12 @@ def as_json(found: Study) -> str:
                 "operators": list(cause.operators),
                 "is_proven": cause.is_proven,
                 "runs": cause.runs,
-                "en": sentence(cause, Language.ENGLISH),
-                "zh": sentence(cause, Language.CHINESE),
+                "en": sentence(cause, found, Language.ENGLISH),
+                "zh": sentence(cause, found, Language.CHINESE),
             }
             for cause in found.causes
         ],
-        "unproven_differences": [_plain(each) for each in found.differences],
+        "unproven_differences": [_plain(each) for each in found.differences if each.apply is None],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

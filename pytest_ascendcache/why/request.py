@@ -1,24 +1,24 @@
-"""The command whose misses are explained, and the places in which it is tried."""
+"""The command whose misses are explained, the places in which it is tried, and the protocol of
+every kind of command."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.file import CACHE_PATH
-from pytest_ascendcache.release.kernels import kernel_cache
-from pytest_ascendcache.toolchains.atc import find_program
+from pytest_ascendcache.caches import Canary
+from pytest_ascendcache.caches.entry import CachedUnit
+from pytest_ascendcache.processes.launch import Command
 
-FILE_OPTIONS = frozenset((*atc.INPUT_FILES, atc.SINGLE_OP, atc.DEBUG_CONFIG, atc.PRECISION_FILE))
-DIRECTORY_OPTIONS = frozenset((atc.OP_BANK, atc.MODEL_BANK, "debug_dir"))
-HOME_CACHE = "HOME"
 DIGEST = "sha256 "
 """The beginning of a value that is known by its digest only."""
+
+
+FileContent = str | Path
+"""The text of a file, or a file with it."""
 
 
 class RequestError(ValueError):
@@ -46,47 +46,97 @@ class InputKind(str, Enum):
     STAMP = "stamp"
     AGED = "aged"
     DAMAGED = "damaged"
+    FATAL = "fatal"
     REFUSED = "refused"
     OPTION = "option"
     VARIABLE = "variable"
     FILE = "file"
+    PROGRAM = "program"
     OPERATOR = "operator"
     EMPTY = "empty"
     NEW = "new"
     UNSTABLE = "unstable"
+    UNPACKED = "unpacked"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
 class PlaceOfUse:
     """One way to run the command: options and variables, the cache that is copied for the run,
     and what is mended in the copy: ``mended`` are entries in place of which a run of the
-    same command put whole ones. ``files`` are contents of files that options name, by option;
-    ``overlays`` are those of files in directories, by the option or variable and the path in it.
+    same command put whole ones, ``without`` are left out. ``files`` are contents of files that
+    options name, by option; ``overlays`` are those of files in directories, by the option or
+    variable and the path in it.
     """
 
+    interface: CommandInterface
+    program: Path
     options: Mapping[str, str]
     environment: Mapping[str, str]
     cache: Path
     fixes: frozenset[Fix] = frozenset()
     mended: frozenset[str] = frozenset()
-    files: Mapping[str, str] = field(default_factory=dict)
-    overlays: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    files: Mapping[str, FileContent] = field(default_factory=dict)
+    overlays: Mapping[tuple[str, str], FileContent] = field(default_factory=dict)
 
     @property
-    def soc(self) -> str:
-        return self.options.get(atc.SOC, "")
+    def below(self) -> str:
+        """The directory of the entries, by its path in the cache."""
+        return self.interface.below(self)
+
+    @property
+    def entries(self) -> Mapping[str, CachedUnit]:
+        """The entries that a run of it may find, whole or not."""
+        return self.interface.read(self.cache / self.below)
+
+    @property
+    def command_key(self) -> object:
+        """Places of one key run the same command."""
+        parts: tuple[Mapping[Any, object], ...]
+        parts = (self.options, self.environment, self.files, self.overlays)
+        return self.program, *(tuple(sorted(each.items())) for each in parts)
 
     @property
     def key(self) -> object:
         """Places of one key give one outcome."""
-        parts: tuple[Mapping[Any, str], ...]
-        parts = (self.options, self.environment, self.files, self.overlays)
-        return (
-            *(tuple(sorted(each.items())) for each in parts),
-            self.cache,
-            self.fixes,
-            self.mended,
-        )
+        return self.command_key, self.cache, self.fixes, self.mended, self.without
+
+    def overlay(self, here: Path, options: dict[str, str], environment: dict[str, str]) -> None:
+        """Make the directories with other contents below ``here``, and name them."""
+        for (key, name), text in self.overlays.items():
+            where = environment if key in environment else options
+            if key in where:
+                target = here / "overlays" / key
+                where[key] = str(_overlaid(Path(where[key]), target, name, text))
+
+
+def put(path: Path, content: FileContent) -> None:
+    """Make a file, or a link to one."""
+    if isinstance(content, Path):
+        path.symlink_to(content)
+    else:
+        path.write_text(content, encoding="utf-8")
+
+
+def _overlaid(original: Path, target: Path, name: str, content: FileContent) -> Path:
+    """A directory like ``original``, of links to what is in it, with another content of one file.
+    ``original`` may be such a directory itself."""
+    part, _, rest = name.partition("/")
+    if original != target:
+        target.mkdir(parents=True)
+        for each in original.iterdir() if original.is_dir() else ():
+            (target / each.name).symlink_to(each)
+    if not rest:
+        (target / part).unlink(missing_ok=True)
+        put(target / part, content)
+    else:
+        below = target / part
+        original = below.resolve() if below.is_symlink() else below
+        if below.is_symlink():
+            below.unlink()
+        _overlaid(original, below, rest, content)
+    return target
 
 
 Apply = Callable[[PlaceOfUse], PlaceOfUse]
@@ -103,14 +153,20 @@ def variable_set(name: str, value: str | None) -> Apply:
     return lambda place: replace(place, environment=_set(place.environment, name, value))
 
 
-def content_set(option: str, text: str) -> Apply:
+def program_set(program: Path) -> Apply:
+    """Start another program."""
+    return lambda place: replace(place, program=program)
+
+
+def content_set(option: str, content: FileContent) -> Apply:
     """Give the file that an option names another content."""
-    return lambda place: replace(place, files={**place.files, option: text})
+    return lambda place: replace(place, files={**place.files, option: content})
 
 
-def overlaid(key: str, name: str, text: str) -> Apply:
-    """Give a file in the directory that an option or a variable names another content."""
-    return lambda place: replace(place, overlays={**place.overlays, (key, name): text})
+def overlaid(key: str, contents: Mapping[str, FileContent]) -> Apply:
+    """Give files in the directory that an option or a variable names other contents."""
+    made = {(key, name): content for name, content in contents.items()}
+    return lambda place: replace(place, overlays={**place.overlays, **made})
 
 
 def _set(values: Mapping[str, str], name: str, value: str | None) -> dict[str, str]:
@@ -135,10 +191,125 @@ class SingleChange:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """What one run delivered and did to its copy of the cache.
+
+    ``served`` says of each operator whether its kernel came from the cache. ``failure`` says how
+    the run failed. ``stamps`` are the texts of files beside the entries that it changed, before and
+    after, by their paths. ``rewritten`` are entries that were there and were compiled again, each
+    with what had been wrong with it; ``gone`` were removed, ``stored`` are new. ``kept`` is where
+    the new files of the cache are. ``keys`` are the names of kernels by operator, and ``delivered``
+    is what a run served until it failed.
+    """
+
+    served: Mapping[str, bool]
+    failure: str
+    stamps: Mapping[str, tuple[str, str]]
+    rewritten: Mapping[str, str]
+    gone: frozenset[str]
+    stored: frozenset[str]
+    kept: Path
+    keys: Mapping[str, str]
+    delivered: Mapping[str, bool]
+
+    @property
+    def missed(self) -> frozenset[str]:
+        return frozenset(name for name, served in self.served.items() if not served)
+
+
+@dataclass(frozen=True)
+class MissCause:
+    """Why some operators are not served. ``is_proven``: runs show it in both directions. ``runs``
+    were needed until it was found."""
+
+    change: SingleChange
+    operators: tuple[str, ...]
+    is_proven: bool
+    runs: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a place: in the directory ``here``, with ``out``, ``work`` and ``home`` in it, on
+    the copy ``cache``; ``marks`` are in the kernels of copies, by token."""
+
+    place: PlaceOfUse
+    here: Path
+    cache: Path
+    marks: Mapping[str, Canary]
+
+
+class CommandInterface(Protocol):
+    """One kind of command: where it keeps kernels, and how it is run on a copy of them.
+
+    ``program`` is its usual name. With ``is_told``, what a run delivers tells which kernels were
+    served; else a run on an empty cache tells what the command needs, and what is not written anew
+    was served. With ``files_beside``, files above the entries belong to the cache. ``variable``
+    names the cache, and so does what is called ``setting``; ``packages`` are variables that name
+    directories of files that kernels depend on.
+    """
+
+    program: str
+    is_told: bool
+    files_beside: bool
+    variable: str
+    setting: str
+    packages: tuple[str, ...]
+
+    def file_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """The options that name a file which is read, with its path."""
+
+    def directory_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """The options that name a directory which is read."""
+
+    def is_place(self, option: str) -> bool:
+        """Whether an option says only where files go or kernels are."""
+
+    def shown(self, option: str) -> str:
+        """An option for the reader."""
+
+    def arguments(self, options: Mapping[str, str]) -> list[str]:
+        """The words that are these options."""
+
+    def consulted(
+        self, options: Mapping[str, str], environment: Mapping[str, str]
+    ) -> tuple[Path, str]:
+        """The cache directory that the command uses, and the setting that says so."""
+
+    def root(self, directory: Path) -> Path:
+        """The cache that a directory named by the user is a part of, or holds."""
+
+    def below(self, place: PlaceOfUse) -> str:
+        """The directory of the entries that a run looks at, by its path in the cache."""
+
+    def read(self, directory: Path) -> Mapping[str, CachedUnit]:
+        """The entries of such a directory by stem, whole or not."""
+
+    def command(self, trial: Trial) -> Command:
+        """The program on the cache, writing below ``here`` wherever it can be told to."""
+
+    def delivered(self, trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
+        """Of each operator that a run delivered: whether it was served, and the kernel's name."""
+
+    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
+        """What files alone tell of single misses that nothing else explains."""
+
+    # Not every kind of command has the following.
+
+    def suspects(self, place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
+        """Suspects that options, variables and names of files show."""
+
+    def single_changes(self, place: PlaceOfUse, asked: PlaceOfUse) -> Iterator[SingleChange]:
+        """Other values of what kernels depend on, the likely ones first, where ``place`` is
+        ``asked`` with changes."""
+
+
+@dataclass(frozen=True)
 class UserRequest:
     """A command line: the program, its options, the environment that it runs in. ``cache`` is the
     directory in which the user expects the kernels."""
 
+    interface: CommandInterface
     program: Path
     options: Mapping[str, str]
     environment: Mapping[str, str]
@@ -146,46 +317,11 @@ class UserRequest:
 
     @property
     def consulted(self) -> tuple[Path, str]:
-        """The cache directory that the command uses, and the setting that says so (document C)."""
-        if option := self.options.get(atc.CACHE_DIR, ""):
-            return Path(option), f"--{atc.CACHE_DIR}"
-        if variable := self.environment.get(CACHE_PATH, "").strip():
-            return Path(variable), CACHE_PATH
-        return Path(self.environment.get("HOME") or "/") / "atc_data", HOME_CACHE
+        """The cache directory that the command uses, and the setting that says so."""
+        return self.interface.consulted(self.options, self.environment)
 
     @property
     def place(self) -> PlaceOfUse:
         """The place as it is."""
-        return PlaceOfUse(self.options, self.environment, self.consulted[0])
-
-
-def read_request(
-    words: Sequence[str], variables: Mapping[str, str], work: Path, cache: Path | None
-) -> UserRequest:
-    """Read a command line that is run in the directory ``work``. Raises ``RequestError``."""
-    names = [each for each in words if not atc.ASSIGNMENT.fullmatch(each)]
-    if not names or names[0].startswith("-"):
-        raise RequestError("there is no command; write -- atc --model=... after the options.")
-    try:
-        command = atc.parse_command(words, variables, "set it")
-    except atc.CommandError as error:
-        raise RequestError(f"the command cannot be read: {error}") from None
-    options = dict(command.options)
-    for name in (FILE_OPTIONS | DIRECTORY_OPTIONS | {atc.CACHE_DIR}) & options.keys():
-        if options[name]:
-            options[name] = os.path.normpath(work / options[name])
-    for name in sorted(FILE_OPTIONS & options.keys()):
-        if options[name] and not Path(options[name]).exists():
-            raise RequestError(f"--{name}={options[name]}: there is no such file.")
-    if not options.get(atc.SINGLE_OP) and not options.get(atc.MODEL):
-        raise RequestError("the command has neither --model nor --singleop; nothing is compiled.")
-    environment = {**variables, **command.environment}
-    if environment.get(CACHE_PATH):
-        environment[CACHE_PATH] = os.path.normpath(work / environment[CACHE_PATH].strip())
-    request = UserRequest(find_program(names[0], "atc"), options, environment, work)
-    expected = work / cache if cache is not None else work / request.consulted[0]
-    if cache is not None and not expected.is_dir():
-        raise RequestError(f"--cache={cache} is not a directory; name one that holds a cache.")
-    above = kernel_cache(expected) if expected.is_dir() else None
-    root = expected if above is None else above.parent
-    return replace(request, cache=root.resolve())
+        root = self.interface.root(self.consulted[0])
+        return PlaceOfUse(self.interface, self.program, self.options, self.environment, root)

@@ -8,15 +8,18 @@ alone, shows by the misses that come again what it is the cause of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from pytest_ascendcache.why.lab import Attempt, Lab, OutOfBudgetError
-from pytest_ascendcache.why.look import ENABLE, entries_of, seen, suspects
-from pytest_ascendcache.why.neighbours import other_requests, single_changes, unclaimed
+from pytest_ascendcache.why.atc_command import is_enabled
+from pytest_ascendcache.why.lab import Lab, OutOfBudgetError
+from pytest_ascendcache.why.look import seen, suspects
+from pytest_ascendcache.why.neighbours import other_requests, unclaimed
 from pytest_ascendcache.why.request import (
     DIGEST,
+    Attempt,
     InputKind,
+    MissCause,
     PlaceOfUse,
     RequestError,
     SingleChange,
@@ -43,17 +46,6 @@ class MissAnswer(str, Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True)
-class MissCause:
-    """Why some operators are not served. ``is_proven``: runs show it in both directions. ``runs``
-    were needed until it was found."""
-
-    change: SingleChange
-    operators: tuple[str, ...]
-    is_proven: bool
-    runs: int = 0
-
-
 @dataclass
 class Study:
     """All that was found out. ``untold`` are operators without any cause. It is near if the
@@ -78,12 +70,13 @@ def study(request: UserRequest, lab: Lab, recorded: Sequence[SingleChange] = ())
     """Find out why a command misses; ``recorded`` are differences from where it hits. Raises
     ``RequestError`` if the command fails by itself, ``ToolchainError`` if it cannot be started."""
     found = Study(request)
-    found.differences = [each for each in recorded if each.apply is None]
     try:
         _Experiment(request, lab, found).run([each for each in recorded if each.apply])
     except OutOfBudgetError:
         found.is_out_of_budget = True
     found.runs, found.unread = lab.runs, len(lab.unread)
+    blamed = {cause.change for cause in found.causes}
+    found.differences = [each for each in recorded if each not in blamed]
     explained = {name for cause in found.causes for name in cause.operators}
     if found.operators and found.served == found.operators:
         found.answer = MissAnswer.SERVED
@@ -103,21 +96,41 @@ class _Experiment:
         lab, found = self._lab, self._found
         base = lab.run(self._request.place)
         if base.failure:
-            raise RequestError(f"the command fails by itself: it {base.failure}")
+            self._fatal(base.failure)
+            return
+        self._pool = _united(suspects(self._request), recorded)
+        lab.expected = lab.runs + bound(len(self._pool), 1)
+        full = None if base.served or not self._pool else self._with_all()
+        if full is not None:  # it keeps no kernel at all as it is
+            base = replace(base, served=dict.fromkeys(full.served, False), keys=full.keys)
         if not base.served:
-            raise RequestError("the command delivers no kernel, so there is nothing to explain.")
+            raise RequestError(
+                "the command delivers no kernel and keeps none, so there is nothing to explain; "
+                "give one that compiles."
+            )
         found.operators = len(base.served)
         found.served = found.operators - len(base.missed)
         if not base.missed:
             return
         found.untold = tuple(sorted(base.missed))
-        self._pool = _united(suspects(self._request), recorded)
-        lab.expected = lab.runs + bound(len(self._pool), 1)
-        full = self._with_all()
+        full = full or self._with_all()
         if full.missed and unclaimed(self._place(self._pool), full):
             full = self._beyond(full)
         self._blame(base, full)
         self._rest(base, full)
+
+    def _fatal(self, failure: str) -> None:
+        """Name damaged entries if the command fails with them only. Raises ``RequestError``."""
+        place, found = self._request.place, self._found
+        faults = {stem: each.problems() for stem, each in place.entries.items()}
+        damaged = {stem: each for stem, each in faults.items() if each}
+        without = replace(place, without=frozenset(damaged))
+        if not damaged or not (served := self._lab.run(without).served):
+            raise RequestError(f"the command fails by itself: it {failure}")
+        told = "; ".join([*dict.fromkeys(fault for each in damaged.values() for fault in each)][:2])
+        change = SingleChange(InputKind.FATAL, "", told, "", None, ", ".join([*damaged][:2]))
+        found.operators = len(served)
+        found.causes.append(MissCause(change, (*sorted(served),), True, self._lab.runs))
 
     def _place(self, changes: Iterable[SingleChange]) -> PlaceOfUse:
         """The place with some changes, in the order of the pool."""
@@ -149,7 +162,7 @@ class _Experiment:
         if others := other_requests(lab, place, full):
             self._pool += others
             full = lab.run(self._place(self._pool))
-        for change in single_changes(place, self._request.place.soc):
+        for change in place.interface.single_changes(place, self._request.place):
             if not unclaimed(self._place(self._pool), full):
                 break
             self._pool.append(change)
@@ -188,27 +201,35 @@ class _Experiment:
         """Tell of operators that no change makes hits why that may be right."""
         rest = tuple(sorted(full.missed & base.missed))
         found, place = self._found, self._place(self._pool)
-        is_cold = not entries_of(self._request.cache, place.soc)
+        is_cold = not replace(place, cache=self._request.cache).entries
         if is_cold and rest:
             proven = {each.change for each in found.causes}
-            empty = SingleChange(InputKind.EMPTY, place.soc, str(self._request.cache), "")
+            where = replace(place, cache=self._request.cache)
+            kind = InputKind.UNREADABLE if self._lab.is_unread(where) else InputKind.EMPTY
+            empty = SingleChange(kind, place.below, str(self._request.cache), "", None, place.below)
             for each in [*(each for each in self._pool if each.kind in _SWITCHES), empty]:
                 if each not in proven:
                     found.causes.append(MissCause(each, rest, False))
-        elif rest and place.options.get("op_compiler_cache_mode") == ENABLE:
+        elif rest and (is_enabled(place) or not place.interface.is_told):
             again = self._lab.refilled(place, full)
             hits = tuple(name for name in rest if again.served.get(name))
             never = tuple(name for name in rest if name not in hits)
             found.is_near = bool(unclaimed(place, full))
             if hits and not found.is_near:
                 new = SingleChange(
-                    InputKind.NEW, place.soc, str(len(full.stored)), str(self._request.cache)
+                    InputKind.NEW, place.below, str(len(full.stored)), str(self._request.cache)
                 )
                 found.causes.append(MissCause(new, hits, True, self._lab.runs))
             found.is_blind = not hits
             if never and hits:
                 change = SingleChange(InputKind.UNSTABLE, "", "", "")
                 found.causes.append(MissCause(change, never, True, self._lab.runs))
+        explained = {name for cause in found.causes for name in cause.operators}
+        inferred: dict[SingleChange, list[str]] = {}
+        for change, name in place.interface.inferred(place, full):
+            if name not in explained:
+                inferred.setdefault(change, []).append(name)
+        found.causes += [MissCause(each, (*names,), False) for each, names in inferred.items()]
         explained = {name for cause in found.causes for name in cause.operators}
         found.untold = tuple(sorted(base.missed - explained))
 

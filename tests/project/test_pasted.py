@@ -67,6 +67,7 @@ _REPORTS = (
     ("ascendcache-compare atc-8.2.json", OWN),
 )
 OPERATORS = (("fixtures/mixed_dtypes.json", "operators.json"),)
+SQUARE = ("fixtures/networks/square.json", "square.json")
 NETWORK_FILE = ("docs/example/models/regression.json", "regression.json")
 STAGES = {
     "README.md": Stage(checkout=True, elsewhere=(*_README, *_GATE)),
@@ -101,7 +102,7 @@ STAGES = {
             ("./other.run", OWN),
         ),
     ),
-    "docs/why.md": Stage(inputs=OPERATORS),
+    "docs/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
     "docs/with-torchair.md": Stage(
         elsewhere=(
             *(("ls /usr/local", CANN), ("export ASCEND", CANN), ("ln -s", TORCHAIR)),
@@ -119,7 +120,7 @@ STAGES = {
     "docs/zh/static-kernel.md": Stage(
         checkout=True, elsewhere=(("ascendcache-op-compiler -p dump -v Ascend910B1$", OWN),)
     ),
-    "docs/zh/why.md": Stage(inputs=OPERATORS),
+    "docs/zh/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
 }
 PAGES = [
     page.relative_to(ROOT).as_posix()

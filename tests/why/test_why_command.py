@@ -20,7 +20,7 @@ from pytest_ascendcache.why.request import InputKind
 
 CI = Path(__file__).parents[2] / "ci"
 sys.path.insert(0, str(CI))
-from why import ATC, PLANTS, SOC, WHY, Site, filled, flipped, planted, site_at  # noqa: E402
+from why import ATC, OUTSIDERS, PLANTS, SOC, WHY, Site, filled, flipped, planted, site_at  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,13 @@ def site(source: Path, tmp_path: Path) -> Site:
 
 @pytest.mark.parametrize(
     "name",
-    ["hits", "new-operator", "link", "aged-by-file", "record-package", "pair-implmode-dtype"],
+    [
+        *("hits", "new-operator", "link", "aged-by-file", "record-package", "pair-implmode-dtype"),
+        *("hits-train", "train-damaged", "train-record-phase", "train-fatal"),
+        *("hits-package", "package-shape", "package-damaged"),
+        *("two-prefixes", "two-programs", "release-implmode"),
+        *("o-entry-unreadable", "o-chip-unreadable", "o-one-more-dimension"),
+    ],
 )
 def test_a_planted_cause_is_named_first_and_nothing_else(
     name: str, source: Path, tmp_path: Path
@@ -53,10 +59,12 @@ def test_a_planted_cause_is_named_first_and_nothing_else(
 
 
 def test_the_yardstick_has_every_kind_pairs_and_places_where_nothing_is_wrong() -> None:
-    planted_kinds = {kind for plant in PLANTS.values() for kind in plant.kinds}
-    assert {each.value for each in InputKind} - planted_kinds <= {"variable", "unstable"}
-    assert sum(len(each.kinds) == 2 for each in PLANTS.values()) >= 10
-    assert sum(each.kinds in ((), ("new",)) for each in PLANTS.values()) >= 5
+    planted_kinds = {
+        kind for plant in [*PLANTS.values(), *OUTSIDERS.values()] for kind in plant.kinds
+    }
+    assert {each.value for each in InputKind} - planted_kinds == {"unstable"}
+    assert sum(len(each.kinds) == 2 for each in PLANTS.values()) >= 12
+    assert sum(each.kinds in ((), ("new",)) for each in PLANTS.values()) >= 10
 
 
 def test_only_copies_change_and_nothing_is_left(site: Site, tmp_path: Path) -> None:
@@ -113,7 +121,7 @@ def test_a_difference_known_by_its_digest_is_told_where_nothing_else_explains(
     assert "MY_OWN" not in done.stdout
     done = site.why("--against", str(tmp_path / "hits.why"), "--budget=1")
     assert "Not told" in done.stdout
-    assert "known by its digest and not tried: MY_OWN" in " ".join(done.stdout.split())
+    assert "which cannot be tried here: MY_OWN" in " ".join(done.stdout.split())
 
 
 def _script(site: Site, text: str) -> list[str]:
@@ -148,6 +156,75 @@ def test_of_a_program_that_never_hits_nothing_is_blamed(site: Site) -> None:
     assert "1 " not in done.stdout.splitlines()[1][:2]
 
 
+def test_an_entry_that_stays_damaged_is_named(site: Site) -> None:
+    words = _script(
+        site,
+        f"""\
+for each; do
+  case $each in --op_compiler_cache_dir=*) own=${{each#*=}}/kernel_cache/{SOC} ;; esac
+done
+half=$(find $own -size -1 -name '*.o')
+{ATC} "$@" || exit
+for each in $half; do : > $each; done""",
+    )
+    site.entry("mul").write_bytes(b"")
+    done = _why(site, "--cache", str(site.cache), "--", *words)
+    assert done.returncode == 0, done.stdout
+    assert "1 mul: its entry in the cache is damaged" in " ".join(done.stdout.split())
+
+
+def test_versions_may_be_in_any_file_beside_the_entries(site: Site) -> None:
+    """CANN keeps them in op_cache.ini."""
+    words = _script(
+        site,
+        f"""\
+for each; do
+  case $each in --op_compiler_cache_dir=*) cache=${{each#*=}}/kernel_cache ;; esac
+done
+grep -q "ops_version=2" $cache/op_cache.ini || {{
+  echo ops_version=2 > $cache/op_cache.ini
+  rm -f $cache/{SOC}/*
+}}
+exec {ATC} "$@\"""",
+    )
+    (site.cache / "kernel_cache/op_cache.ini").write_text("ops_version=1\n")
+    done = _why(site, "--cache", str(site.cache), "--", *words)
+    told = " ".join(done.stdout.split())
+    assert "1 all: the cache was made by ops_version=1, this run is of ops_version=2" in told
+
+
+def test_a_record_of_another_command_is_refused(site: Site, tmp_path: Path) -> None:
+    site.why("--record", str(tmp_path / "hits.why"))
+    done = _why(site, "--against", str(tmp_path / "hits.why"), "--", sys.executable, "train.py")
+    assert done.returncode == 2
+    assert "is of a command like atc, and this one is like python" in done.stderr
+
+
+def test_a_script_finds_its_files_and_leaves_its_directory_alone(
+    site: Site, tmp_path: Path
+) -> None:
+    """It imports a module beside it, and writes where it runs."""
+    site.file("part.py", "NAME = 'square_1_0'\n")
+    site.file(
+        "train.py",
+        """\
+import json, os, pathlib, part
+here = pathlib.Path(os.environ["MS_COMPILER_CACHE_PATH"], "rank_0/kernel_meta")
+here.mkdir(parents=True, exist_ok=True)
+pathlib.Path("said.txt").write_text("done")
+for suffix in (".o", ".json", ".info"):
+    if not (here / (part.NAME + suffix)).exists():
+        (here / (part.NAME + suffix)).write_text("{}")
+""",
+    )
+    before = Snapshot.take(site.at)
+    site.environment["MS_COMPILER_CACHE_PATH"] = str(site.at / "ms")
+    done = _why(site, "--", sys.executable, "train.py")
+    assert "0 of 1 operators served" in done.stdout, done.stderr
+    assert before.disturbed(Snapshot.take(site.at)) == {}
+    assert [*(tmp_path / "temporary").iterdir()] == []
+
+
 def test_runs_are_limited(site: Site) -> None:
     site.options["op_debug_level"] = "2"
     done = site.why("--budget=1")
@@ -168,8 +245,14 @@ def test_runs_are_limited(site: Site) -> None:
         (["--seconds=nan", "--", "ATC"], "--seconds=nan"),
         (["--report=no/such/r.json", "--", "ATC"], "the directory"),
         (["--against=absent", "--", "ATC"], "--against=absent cannot be read"),
-        (["--against=ops.json", "--", "ATC"], "is no record; make one with --record"),
         (["--against=old.why", "--", "ATC"], "schema 0"),
+        (["--against=typed.why", "--", "ATC"], "is no record; make one with --record"),
+        (["--against=ops.json", "--", "ATC"], "is no record; make one with --record"),
+        (["--against-directory=absent", "--", "ATC"], "absent is not a directory"),
+        (["--against-directory=empty", "--", "ATC"], "is like nothing that the command uses"),
+        (["--release=absent", "--", "ATC"], "cannot be read"),
+        (["--", "true"], "delivers no kernel and keeps none"),
+        (["--", "false"], "exit status 1 and printed nothing"),
         (["--", "ATC", "--soc_version=Ascend0"], "the command fails by itself"),
         (["--", "./ops.json", "--singleop=ops.json"], "is not an executable program"),
     ],
@@ -182,6 +265,8 @@ def test_bad_input_is_one_sentence(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     site.file("old.why", '{"ascendcache-why": 0}')
+    site.file("typed.why", '{"ascendcache-why": 1, "cache": "/c", "options": {"a": 3}}')
+    (site.at / "empty").mkdir()
     whole = [part for each in words for part in (site.argv() if each == "ATC" else [each])]
     monkeypatch.chdir(site.at)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
