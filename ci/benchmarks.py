@@ -88,7 +88,7 @@ def arrays() -> None:
 def full_matrix(directory: Path) -> None:
     """Run a quarter of the full matrix, and measure the suite's own time per cell."""
     (directory / "stopwatch.py").write_text(_STOPWATCH)
-    options = ["-p", "stopwatch", "-o", "pythonpath=.", "--ascend-cache", "--ascend-matrix=full"]
+    options = ["-p", "stopwatch", "-o", "pythonpath=.", "--ascend-cache", "--ascend-select=full"]
     options += ["--ascend-rule=combinations/outcome", "--ascend-rule=cache-mode/transparent"]
     options += ["-k", "cache_mode:enable"]
     pytest(directory, *options, "--collect-only")

@@ -129,7 +129,7 @@ def judge(name: str, truth: Mapping[str, Any], pool: Path, work: Path, keep: Pat
     part = truth.get("part")
     command = [
         *(sys.executable, "-m", "pytest", "--ascend-cache", toolchain),
-        *(() if part else ("--ascend-smoke",)),
+        *(() if part else ("--ascend-select=60runs",)),
         *("-p", "no:cacheprovider", f"--ascend-report={kept}/report.json"),
         *(f"--ascend-html={kept}/page.html", "--pyargs"),
         f"pytest_ascendcache.conformance{f'.{part}' if part else ''}",

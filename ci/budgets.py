@@ -84,7 +84,7 @@ def _collected() -> dict[str, str]:
         tempfile.TemporaryDirectory(prefix="ascendcache-budgets-") as empty,
     ):
         arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
-        arguments += [f"--rootdir={empty}", "--ascend-suite=whole"]
+        arguments += [f"--rootdir={empty}", "--ascend-select=whole"]
         if pytest.main([*arguments, "--pyargs", PACKAGE], plugins=[collected]):
             raise SystemExit(output.getvalue())
     return collected.rules

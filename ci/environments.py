@@ -57,7 +57,7 @@ def _judged(name: str) -> bool:
             each.mkdir()
             each.chmod(0o777)
         Path(work).chmod(0o755)
-        suite = [sys.executable, "-m", "pytest", "--ascend-cache", "--ascend-smoke", "-q"]
+        suite = [sys.executable, "-m", "pytest", "--ascend-cache", "--ascend-select=60runs", "-q"]
         suite += ["-p", "no:cacheprovider", f"--ascend-report={report}"]
         suite += ["--pyargs", "pytest_ascendcache.conformance"]
         make = ENVIRONMENTS[name].replace("'$HERE/", f"'{here}/")

@@ -91,8 +91,8 @@ def judge(
         ended = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-                *("--ascend-cache", "--ascend-suite=whole"),
-                *(f"--ascend-cann-source={source}", f"--ascend-report={report}"),
+                *("--ascend-cache", "--ascend-select=whole"),
+                *(f"--ascend-toolchain=cann-cache:{source}", f"--ascend-report={report}"),
                 *(f"--ascend-deviations={each}" for each in _KNOWN),
                 *(f"--ascend-edition={way.edition}", "--ascend-timeout=30"),
                 *(f"--basetemp={empty}/tmp", *arguments, *way.more),

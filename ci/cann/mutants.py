@@ -43,7 +43,7 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
         "CXXFLAGS": "--coverage",
         "LDFLAGS": "--coverage",
     }
-    judge(source, way, "--ascend-smoke", environment=environment)
+    judge(source, way, "--ascend-select=60runs", environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
         output = subprocess.run(

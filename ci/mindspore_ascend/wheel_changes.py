@@ -89,8 +89,8 @@ def changed(release: Path, change: Change, target: Path) -> Path:
 def judge(python: Path, report: Path, chosen: Sequence[str]) -> dict[str, str]:
     """Verdicts on a release by check; ``chosen`` are the arguments that choose the checks."""
     command = [
-        *(sys.executable, "-m", "pytest", "--ascend-cache", "--ascend-suite=whole"),
-        *("--ascend-toolchain=mindspore-ascend", f"--ascend-mindspore={python}"),
+        *(sys.executable, "-m", "pytest", "--ascend-cache", "--ascend-select=whole"),
+        f"--ascend-toolchain=mindspore-ascend:{python}",
         *(f"--ascend-report={report}", "-p", "no:cacheprovider", "-n", "0", *chosen),
     ]
     subprocess.run(command, capture_output=True, check=False)

@@ -20,7 +20,7 @@ from pytest_ascendcache.contract import Capability
 
 
 class Matrix(str, Enum):
-    """Values of ``--ascend-matrix``: every pair of levels, every triple, or all combinations.
+    """What ``--ascend-select`` leads to: every pair of levels, every triple, or all combinations.
 
     All combinations are those of a reduced model.
     """
@@ -59,7 +59,7 @@ class Plan:
         kind = "full (reduced model)" if self.matrix is Matrix.FULL else self.matrix.value
         everywhere, used = self.coverage(tried)
         return [
-            f"matrix {kind}: {len(tried)} of {len(self.cells)} cells, {sizes} levels",
+            f"combinations, {kind}: {len(tried)} of {len(self.cells)}, {sizes} levels",
             f"  {everywhere}",
             f"  with the cache in use: {used}",
         ]

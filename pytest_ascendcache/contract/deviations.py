@@ -44,7 +44,17 @@ from pytest_ascendcache.files import read_text
 from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
-_FIELDS = ("rule", "check", "observed", "harm", "cell", "reason", "link", "toolchain", "edition")
+_FIELDS = (
+    "rule",
+    "check",
+    "observed",
+    "harm",
+    "combination",
+    "reason",
+    "link",
+    "toolchain",
+    "edition",
+)
 _NEEDED = ("rule", "check", "observed", "reason")
 _TEXTS = ("rule", "check", "reason", "link", "toolchain")
 
@@ -238,7 +248,7 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
         check=fields["check"],
         observed=_observed(fields["observed"], where),
         harm=_harm(fields.get("harm", Harm.LOST_WORK.value), where),
-        cell=_cell(fields.get("cell", {}), where),
+        cell=_cell(fields.get("combination", {}), where),
         link=fields.get("link", ""),
         toolchain=fields.get("toolchain", "*"),
         editions=_editions(fields.get("edition", []), where),
@@ -283,7 +293,9 @@ def _harm(value: Any, where: str) -> Harm:
 
 def _cell(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
-        raise DeviationFileError(f"{where}: 'cell' is {value!r}; write a table: factor = value.")
+        raise DeviationFileError(
+            f"{where}: 'combination' is {value!r}; write a table: factor = value."
+        )
     cell = []
     for factor, chosen in value.items():
         values = _listed(chosen)

@@ -73,11 +73,14 @@ class Capability(str, Enum):
     INCREMENTAL_BUILD = "incremental-build", "runs no network with incremental build"
     REHEARSED_WAITS = (
         "rehearsed-waits",
-        "cannot shorten the seconds it waits for other ranks; --ascend-real-waits waits the two "
-        "minutes",
+        "cannot shorten the seconds it waits for other ranks; -o ascend_real_waits=true waits the "
+        "two minutes",
     )
     GANG_LAUNCHER = "gang-launcher", "has no launcher of its own that starts several ranks"
-    OP_COMPILER = "op-compiler", "has no op_compiler; --ascend-op-compiler names one"
+    OP_COMPILER = (
+        "op-compiler",
+        "has no op_compiler; --ascend-toolchain=op-compiler:PATH judges one",
+    )
     STATIC_KERNEL_CLIENT = "static-kernel-client", "runs no network with static kernels"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +51,22 @@ def texts() -> Mapping[str, Mapping[str, str]]:
 def text(key: str, language: Language, /, **values: object) -> str:
     """A fixed text with its ``{name}`` fields filled in."""
     return texts()[key][language.value].format(**values)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word that users meet, and what it means."""
+
+    word: str
+    meaning: str
+
+
+def glossary(language: Language) -> list[Word]:
+    """Every word that a user meets and may not know; docs/words.md is made from it."""
+    content = tomllib.loads((_HERE / "words.toml").read_text(encoding="utf-8"))
+    if language is Language.ENGLISH:
+        return [Word(word, each["meaning_en"]) for word, each in content.items()]
+    return [Word(f"{each['zh']}（{word}）", each["meaning_zh"]) for word, each in content.items()]
 
 
 @lru_cache(maxsize=1)

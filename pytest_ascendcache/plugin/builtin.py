@@ -6,16 +6,18 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.plugin.editions import edition_played
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.table import (
+from pytest_ascendcache.plugin.options.toolchains import (
     CANN_CACHE,
     MINDSPORE_ASCEND,
     MINDSPORE_TOOLCHAINS,
     OP_COMPILER,
+    REFERENCE,
     TORCHAIR,
 )
 from pytest_ascendcache.qualification.toolchain import kernel_launcher, reference_toolchain
@@ -34,7 +36,7 @@ def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
     """The toolchain of this name, or None for a name of another plugin.
 
     Raises ``ToolchainError`` if the toolchain is not installed, and ``pytest.UsageError`` for a
-    defect or a profile that does not exist.
+    defect that does not exist.
     """
     make = _MAKERS.get(name)
     return None if make is None else make(settings)
@@ -42,7 +44,7 @@ def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
 
 def builtin_names() -> tuple[str, ...]:
     """The names that ``--ascend-toolchain`` accepts without any other plugin."""
-    return tuple(name for name in _MAKERS if name != TORCHAIR)
+    return tuple(_MAKERS)
 
 
 def refuse_to_guess() -> None:
@@ -70,58 +72,64 @@ def refuse_to_guess() -> None:
 
 
 def _reference(settings: Settings) -> Toolchain:
-    """The embedded toolchain, with the defect or profile that the options name."""
+    """The embedded toolchain, with the defect or the vendor's defects that the options name."""
     from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
 
-    if not is_mutant(settings.defect or ""):
-        _known("--ascend-defect", settings.defect, "defect", defect_names)
-    _known("--ascend-profile", settings.profile, "profile", profile_names)
-    flawed = settings.defect or settings.profile
+    flaw = settings.defect
+    vendors = profile_names()
+    if flaw is not None and flaw not in vendors and not is_mutant(flaw):
+        known = [*vendors, *defect_names()]
+        if flaw not in known:
+            raise pytest.UsageError(
+                f"--ascend-defect={flaw}: no such defect; {instead(flaw, known)}"
+            )
     toolchain = reference_toolchain(
-        settings.start, settings.timeout, flawed, settings.soc, edition_played(settings.editions)
+        settings.start, settings.timeout, flaw, settings.soc, edition_played(settings.editions)
     )
-    if settings.profile is not None:
-        toolchain.name = f"reference with profile '{settings.profile}'"
+    if flaw in vendors:
+        toolchain.name = f"reference with the defects of '{flaw}'"
     return toolchain
-
-
-def _known(option: str, name: str | None, kind: str, names: Callable[[], list[str]]) -> None:
-    """Refuse a name that is not one of the known names."""
-    if name is not None and name not in names():
-        raise pytest.UsageError(f"{option}={name}: no such {kind}; {instead(name, names())}")
 
 
 def _atc(settings: Settings) -> Toolchain:
     """A real atc, which must know the chips of all releases."""
     socs = settings.release.socs
     chip = settings.soc or (socs[0] if socs else None)
-    toolchain = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+    toolchain = atc_toolchain(settings.place or "atc", settings.timeout, chip)
     for soc in socs:
         toolchain.installation.check_soc(soc)
     return toolchain
 
 
 def _op_compiler(settings: Settings) -> Toolchain:
-    return op_compiler_toolchain(settings.op_compiler or "op_compiler", settings.timeout)
+    return op_compiler_toolchain(settings.place or "op_compiler", settings.timeout)
 
 
 def _cann_cache(settings: Settings) -> Toolchain:
     """The cache code of CANN's sources. It is built first, which can take minutes."""
     from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
 
-    if settings.cann_source is None:
-        raise ToolchainError("it is built from a checkout; give --ascend-cann-source=DIR")
+    if settings.place is None:
+        raise ToolchainError(
+            "it is built from a checkout of CANN's public repository ge; give "
+            f"--ascend-toolchain={CANN_CACHE}:DIR"
+        )
 
     show_progress = partial(print, file=sys.stderr, flush=True)
     return cann_cache_toolchain(
-        settings.cann_source, settings.timeout, settings.soc, show_progress, kernel_launcher()
+        Path(settings.place), settings.timeout, settings.soc, show_progress, kernel_launcher()
     )
 
 
 def _torchair(settings: Settings) -> Toolchain:
-    if settings.torchair_script is None:
-        raise ToolchainError("it runs a script of yours; give --ascend-torchair-script=FILE.py")
-    return TorchairToolchain(settings.torchair_script, settings.torchair_cards, settings.timeout)
+    if settings.place is None:
+        raise ToolchainError(
+            f"it runs a script of yours; give --ascend-toolchain={TORCHAIR}:SCRIPT.py"
+        )
+    script = Path(settings.place)
+    if not script.is_file():
+        raise ToolchainError("it is not a file; name a script")
+    return TorchairToolchain(script, settings.torchair_cards, settings.timeout)
 
 
 def _mindspore(settings: Settings) -> Toolchain:
@@ -129,7 +137,7 @@ def _mindspore(settings: Settings) -> Toolchain:
 
     return mindspore_toolchain(
         settings.toolchain,
-        settings.mindspore,
+        settings.place,
         settings.timeout,
         settings.start,
         settings.mindspore_other,
@@ -140,12 +148,12 @@ def _mindspore_ascend(settings: Settings) -> Toolchain:
     from pytest_ascendcache.toolchains.mindspore_ascend import mindspore_ascend_toolchain
 
     return mindspore_ascend_toolchain(
-        settings.mindspore, settings.timeout, settings.start, settings.mindspore_other
+        settings.place, settings.timeout, settings.start, settings.mindspore_other
     )
 
 
 _MAKERS: dict[str, Callable[[Settings], Toolchain]] = {
-    "reference": _reference,
+    REFERENCE: _reference,
     "atc": _atc,
     OP_COMPILER: _op_compiler,
     **dict.fromkeys(MINDSPORE_TOOLCHAINS, _mindspore),

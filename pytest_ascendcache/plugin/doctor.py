@@ -20,7 +20,7 @@ from pytest_ascendcache.plugin.doctor_machine import (
     rules_that_need,
 )
 from pytest_ascendcache.plugin.estimate import duration, estimated_starts
-from pytest_ascendcache.plugin.options.option import SMOKE
+from pytest_ascendcache.plugin.options.option import SMOKE, SMOKE_RUNS
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
@@ -100,9 +100,9 @@ class Doctor:
 
     def _costs(self, toolchain: Toolchain, seconds: float) -> str:
         if toolchain.name == "reference":
-            return "--ascend-smoke: about 15 s, the whole suite: about 2 minutes on 2 quiet cores"
+            return f"{SMOKE}: about 15 s, the whole suite: about 2 minutes on 2 quiet cores"
         runs = {
-            "--ascend-smoke": SMOKE.runs,
+            SMOKE: SMOKE_RUNS,
             "the whole suite": estimated_starts(self._checks, toolchain.capabilities),
         }
         costs = ", ".join(
@@ -115,7 +115,7 @@ class Doctor:
         """Compilers of static kernels, and toolchains that are missing."""
         programs = in_sight("op_compiler", os.environ)
         for each in programs:
-            option = f"judged with --ascend-op-compiler={each.program}"
+            option = f"judged with --ascend-toolchain=op-compiler:{each.program}"
             yield DoctorFinding("ok", f"op_compiler ({each.program}, by {each.found_by})", option)
         if not in_sight("atc", os.environ):
             yield DoctorFinding(
@@ -129,7 +129,7 @@ class Doctor:
                 "missing",
                 "op_compiler, which compiles static kernels",
                 f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
-                "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
+                "get it: a CANN toolkit that has it, or --ascend-toolchain=op-compiler:PATH",
             )
 
 

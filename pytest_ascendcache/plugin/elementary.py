@@ -31,7 +31,7 @@ class Elementary:
 
     def __init__(self, config: pytest.Config) -> None:
         settings = settings_of(config)
-        self._asks_all = bool(settings.defect or settings.profile)
+        self._asks_all = settings.defect is not None
         self._broken: dict[str, None] = {}
         """Rules whose elementary check was broken, in order."""
 

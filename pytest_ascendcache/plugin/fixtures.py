@@ -106,7 +106,7 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 def ascend_stress(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_cache: CacheUnderTest
 ) -> Campaign:
-    """The stress run that the ``--ascend-stress`` options describe, in this test's sandbox."""
+    """The stress run that ``--ascend-stress`` describes, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
     from pytest_ascendcache.plugin.users_language import write_now
@@ -237,7 +237,7 @@ def ascend_static_kernels(
 def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
-    """The script of ``--ascend-torchair-script``, in directories for this test.
+    """The script of ``--ascend-toolchain=torchair:SCRIPT.py``, in directories for this test.
 
     All tests use one operator package and therefore take turns, also with ``-n``.
     """
@@ -247,7 +247,7 @@ def ascend_script(
 
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
-        pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
+        pytest.skip(f"{toolchain.name}: it is no script of --ascend-toolchain=torchair:SCRIPT.py")
     with _sandbox(request, ascend_session, ascend_evidence) as sandbox, turn(ascend_session.turns):
         yield ScriptUnderTest(toolchain, sandbox, ascend_evidence, ascend_session.script_runs)
 

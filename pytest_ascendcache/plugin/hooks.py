@@ -17,6 +17,7 @@ from pytest_ascendcache.plugin.beside import judge_first, run_once
 from pytest_ascendcache.plugin.options.parts import SUITE
 from pytest_ascendcache.plugin.options.settings import read_settings
 from pytest_ascendcache.plugin.options.table import add_options
+from pytest_ascendcache.plugin.options.values import SETTLED
 from pytest_ascendcache.plugin.stash import (
     FAILED,
     JUDGED,
@@ -71,6 +72,10 @@ def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | N
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    if config.option.ascend_words:
+        from pytest_ascendcache.plugin.looking import explain
+
+        return explain(config)
     if not (config.option.ascend_doctor or config.option.ascend_rules):
         return None
     from pytest_ascendcache.plugin.looking import look_around
@@ -115,6 +120,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput[SETTLED] = dict(settings_of(node.config).texts)
 
 
 @pytest.hookimpl(optionalhook=True)

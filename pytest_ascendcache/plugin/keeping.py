@@ -49,7 +49,7 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
         for each in histories:
             shutil.copy(each, directory)
             if ".shortest" in each.name:
-                lines.append(f"repeat it: pytest --ascend-stress-replay={directory / each.name}")
+                lines.append(f"repeat it: pytest --ascend-stress={directory / each.name}")
         _forget(base)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or "not all of it can be copied"

@@ -9,7 +9,7 @@ import pytest
 from _pytest.main import wrap_session  # as pytest's own --fixtures; there is no public way
 
 from pytest_ascendcache.contract import Edition, Rule, load_rules
-from pytest_ascendcache.language import Language, translated
+from pytest_ascendcache.language import Language, glossary, translated
 from pytest_ascendcache.language import text as fixed_text
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of
@@ -25,6 +25,14 @@ _ASKED_FOR = {
     "shared/": "--ascend-nodes",
 }
 """Rules that have checks only with another option, by the beginning of their ids."""
+
+
+def explain(config: pytest.Config) -> pytest.ExitCode:
+    """Print the words of reports and messages, for ``--ascend-words``."""
+    for each in glossary(language_of(config)):
+        first, *rest = wrapped(f"{each.word}: {each.meaning}", 2)
+        print(first.removeprefix("  "), *rest, sep="\n")
+    return pytest.ExitCode.OK
 
 
 def look_around(config: pytest.Config) -> int | pytest.ExitCode:

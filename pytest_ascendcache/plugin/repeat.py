@@ -46,7 +46,8 @@ def _project(config: pytest.Config) -> Iterator[str]:
     if given.rootdir:
         yield f"--rootdir={config.rootpath}"
     for each in given.override_ini or ():
-        yield from ("-o", each)
+        if not each.startswith("ascend_"):  # the settings have those
+            yield from ("-o", each)
 
 
 def _is_of_conftest(config: pytest.Config) -> bool:

@@ -24,7 +24,7 @@ _SHOWN_BY_PYTEST = ("failed", "error")
 
 def wants_report(settings: Settings) -> bool:
     """Whether anything besides the terminal shows the report of this run."""
-    files = settings.report or settings.html or settings.badge
+    files = settings.report or settings.html
     return bool(files or os.environ.get(GITHUB_SUMMARY) or _annotates())
 
 
@@ -41,15 +41,9 @@ def write_files(report: Document, settings: Settings) -> list[str]:
 
         return html_report(report)
 
-    def as_badge() -> str:
-        from pytest_ascendcache.reports.badge import badge
-
-        return badge(report)
-
     files: tuple[tuple[str, Path | None, Callable[[], str]], ...] = (
         ("--ascend-report", settings.report, as_json),
         ("--ascend-html", settings.html, as_html),
-        ("--ascend-badge", settings.badge, as_badge),
     )
     problems = []
     for option, path, text in files:

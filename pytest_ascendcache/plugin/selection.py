@@ -146,7 +146,7 @@ class Selecting(ABC):
 class TakingCore(Selecting):
     """Runs only the core of the suite."""
 
-    header = "the core of the suite; all of it: --ascend-suite=whole"
+    header = "the core of the suite; all of it: --ascend-select=whole"
     _kind = Core
 
     def _chooses_from(self, check: str) -> bool:
@@ -180,7 +180,7 @@ class TakingCore(Selecting):
             yield (
                 f"the core of the suite: {len(core.chosen)} of {count(core.checks, 'check')}, "
                 f"which catch {core.noticed} of {core.known} known defects; more data types, "
-                "moments and environments: --ascend-suite=whole"
+                "moments and environments: --ascend-select=whole"
             )
 
 
@@ -214,7 +214,7 @@ class Budgeting(Selecting):
                 raise pytest.UsageError(
                     f"{budget.option}: with {count(workers, 'worker')} the positive control alone "
                     f"takes {CONTROL_RUNS * workers} runs; give at least "
-                    f"--ascend-budget={CONTROL_RUNS * workers + _LEAST}runs."
+                    f"--ascend-select={CONTROL_RUNS * workers + _LEAST}runs."
                 )
             return Limit(left, 1.0)
         session = ascend_session_of(self._config)

@@ -84,7 +84,7 @@ class AscendSession:
             raise pytest.UsageError(f"{settings.chosen_by}: {error}") from None
         if made is None:
             raise pytest.UsageError(
-                f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no loaded "
+                f"{settings.chosen_by}: no such toolchain, and no loaded "
                 f"plugin provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
@@ -196,7 +196,7 @@ class AscendSession:
 
     @cached_property
     def plan(self) -> Plan:
-        """The combinations that ``--ascend-matrix`` asks for, for this toolchain."""
+        """The combinations that ``--ascend-select`` asks for, for this toolchain."""
         toolchain = self.toolchain
         if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
             return self.no_plan

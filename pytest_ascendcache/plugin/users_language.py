@@ -14,7 +14,7 @@ from pytest_ascendcache.language import Language, preferred_language, translated
 
 def language_of(config: pytest.Config) -> Language:
     """The language of ``--ascend-language``, else that of the locale."""
-    return _language(config.getoption("--ascend-language", None))
+    return _language(config.option.ascend_language or config.getini("ascend_language"))
 
 
 def say(config: pytest.Config, sentence: str) -> str:

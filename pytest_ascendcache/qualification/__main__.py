@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--wide",
         action="store_true",
-        help="with --matrix: run the most telling checks on every defect, for --ascend-budget",
+        help="with --matrix: run the most telling checks on every defect, for --ascend-select",
     )
     add(
         "--jobs",
@@ -202,8 +202,8 @@ def _innocents(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     chosen = [{**companies, **alone}[each] for each in named if each not in staged]
     scenes = [staged[each] for each in options.names or staged if each in staged]
     scenes = scenes if options.names or not options.quick else []
-    suite = () if options.full else ("--ascend-suite=core",)
-    smallest, more = (("--ascend-smoke",), QUICK) if options.quick else ((), ())
+    suite = () if options.full else ("--ascend-select=core",)
+    smallest, more = (("--ascend-select=60runs",), QUICK) if options.quick else ((), ())
     with closing(SuiteRuns(options.jobs)) as runs:
         ended = zip(scenes, runs(each.build for each in scenes), strict=True)
         wrong = sum(_report_scene(scene, run.report) for scene, run in ended)

@@ -59,7 +59,7 @@ def settings_of(defect: Defect) -> list[str]:
         chosen += [f"--ascend-edition={each}" for each in defect.editions]
     if STRESS_RULE in defect.breaks:
         # Without these options the whole suite contains no stress.
-        chosen += ["--ascend-stress-steps=180", "--ascend-stress-seed=1"]
+        chosen += ["--ascend-stress=180steps", "--ascend-seed=1"]
     if any(rule.startswith("shared/") for rule in defect.breaks):
         chosen.append("--ascend-nodes=2")
     if defect.harm is Harm.HANG:
@@ -100,13 +100,13 @@ def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Ki
         if check not in telling and not rule.startswith((OF_NODES, STRESS_RULE))
     ]
     chosen = sorted({*telling, *others[::_SAMPLED]})
-    options = (f"--ascend-deviations={profile}", f"--ascend-profile={profile}")
+    options = (f"--ascend-deviations={profile}", f"--ascend-defect={profile}")
     return [Named(("--ascend-cache", *options, *map(matrix.node_of, chosen)))]
 
 
 def profile_runs(profile: str, full: bool) -> list[list[str]]:
     """The arguments for a profile with the list of its name and, in full, also without it."""
-    plain = [f"--ascend-profile={profile}", PACKAGE]
+    plain = [f"--ascend-defect={profile}", PACKAGE]
     return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]
 
 

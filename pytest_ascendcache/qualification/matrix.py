@@ -3,7 +3,7 @@
 ``ci/qualify --matrix`` writes it. For each defect and each rule that the defect claims to break, it
 names checks that noticed the defect and their cost in runs of the toolchain. For each entry of a
 vendor's list of known deviations it names checks that show the entry. A quick ``ci/qualify`` tries
-the cheapest of them first, and ``--ascend-budget`` chooses checks by them. A record decides no
+the cheapest of them first, and ``--ascend-select`` chooses checks by them. A record decides no
 verdict: if its checks do not notice the defect, ``ci/qualify`` runs all checks of the rules.
 """
 

@@ -43,7 +43,7 @@ from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
-_ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress-steps=1")
+_ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress=1steps")
 """Options without which some checks are not collected."""
 _UNUSED = (
     *("doctest", "faulthandler", "junitxml", "legacypath", "pastebin", "recwarn"),
@@ -227,7 +227,7 @@ def _arguments(directory: Path, *arguments: str) -> list[str]:
         # No plugins of pytest that no check uses.
         *(word for name in _UNUSED for word in ("-p", f"no:{name}")),
         # Nobody reads tracebacks here, and rendering them takes longer than many a check.
-        *("--tb=line", "--ascend-suite=whole"),
+        *("--tb=line", "--ascend-select=whole"),
         *(f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"),
         *arguments,
     ]
@@ -255,7 +255,7 @@ class _SharedServer:
         self._server = server
 
     def pytest_ascendcache_toolchain(self, settings: Any) -> Toolchain | None:
-        name = settings.defect or settings.profile
+        name = settings.defect
         if name is None:
             return None
         cann = [each.name for each in settings.editions if each.product == CANN]

@@ -1,14 +1,18 @@
-"""A badge for shields.io's endpoint, made from the JSON report.
+"""A badge for shields.io's endpoint, made from the JSON report. Command ``ascendcache-badge``.
 
 Source: https://shields.io/badges/endpoint-badge.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
+from pathlib import Path
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.files import is_stream, read_text, write_output
+from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.words import count
 
 LABEL = "ascend cache"
@@ -45,3 +49,32 @@ def message_and_colour(report: Document) -> tuple[str, str]:
             "yellowgreen",
         )
     return f"{passed} rules pass", "brightgreen"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command. The exit status is 0, whatever the badge says, and 2 for files that cannot be
+    used."""
+    parser = argparse.ArgumentParser(
+        prog="ascendcache-badge",
+        description="Makes a badge of what a run judged, for https://shields.io/badges/endpoint-badge.",
+    )
+    parser.add_argument("report", type=Path, metavar="REPORT.json", help="of --ascend-report")
+    parser.add_argument("badge", type=Path, metavar="BADGE.json", help="the file to write")
+    given = parser.parse_args(arguments)
+    place: Path = given.badge
+    try:
+        text = badge(read_report(given.report))
+        if place.is_file() and not is_stream(place):
+            old = read_text(place, errors="replace")
+            if old and not ("schemaVersion" in old and LABEL in old):
+                parser.error(f"{place} exists and is no badge; name another file, or remove it.")
+        write_output(place, text)
+    except ReportFileError as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"{place} cannot be written: {error.strerror}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import write_output
-from pytest_ascendcache.language import Language, texts, translated
+from pytest_ascendcache.language import Language, glossary, texts, translated
 from pytest_ascendcache.reports.answer import answer, counted, judged_by, promising, where
 from pytest_ascendcache.reports.cause import Cause
 from pytest_ascendcache.reports.causes import causes_of
@@ -51,6 +51,7 @@ def html_report(report: Document) -> str:
         stories=STORIES,
         answer={"kind": decided.kind, **_in_both(decided.sentence)},
         causes=[_cause(each, report) for each in causes],
+        glossary=list(zip(*map(glossary, Language), strict=True)),
         editions=_in_both(lambda language: judged_by(report, language)),
     )
 

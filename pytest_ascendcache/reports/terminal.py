@@ -158,6 +158,8 @@ class TerminalReport:
             )
         for line in accounted(self.report, self.language):
             self.paragraph(line)
+        if self.causes:
+            self.paragraph(self.say("t_words"))
         releases = [translated(each, self.language) for each in self.report.get("answers", ())]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])

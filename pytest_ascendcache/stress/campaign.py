@@ -113,7 +113,7 @@ class Result:
             )
             lines += tell(self.shortest.history)
             lines += map(str, violations(self.shortest.history)[:1])
-            lines.append(f"carry it out again: --ascend-stress-replay={shortest_path(self.path)}")
+            lines.append(f"carry it out again: --ascend-stress={shortest_path(self.path)}")
         return lines
 
 

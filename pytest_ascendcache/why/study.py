@@ -105,7 +105,7 @@ class _Experiment:
             base = replace(base, served=dict.fromkeys(full.served, False), keys=full.keys)
         if not base.served:
             raise RequestError(
-                "the command delivers no kernel and keeps none, so nothing can be told of it; "
+                "the command delivers no kernel and keeps none, so there is nothing to explain; "
                 "give one that compiles."
             )
         found.operators = len(base.served)

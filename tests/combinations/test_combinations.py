@@ -249,9 +249,9 @@ def test_minimising_takes_tied_factors_together() -> None:
 
 
 def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-matrix=quads")
+    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-select=quads")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    error = "ERROR: --ascend-matrix must be one of pairwise, triples, full, not 'quads'."
+    error = "ERROR: --ascend-select must be one of core, whole, triples, full, *, not 'quads'."
     result.stderr.fnmatch_lines([error])
 
 
@@ -279,7 +279,7 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
     )
     result.stdout.fnmatch_lines(
         [
-            "matrix pairwise: * cells*",
+            "combinations, pairwise: * levels*",
             "  pairs covered * feasible, * infeasible",
             "what * idle entries over the limit*",
             "*debug_list=others*",

@@ -121,7 +121,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     path.write_text(
         '[[deviation]]\nrule = "debug/outputs"\ncheck = "test_x[*]"\nobserved = "claim nothing*"\n'
         'harm = "crash"\nreason = "T3"\nlink = "https://example.org/1"\n'
-        '[deviation.cell]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
+        '[deviation.combination]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
     )
     assert load_deviations(str(path)) == (
         Deviation(
@@ -169,9 +169,12 @@ TYPOS = {
     ),
     "table": ('[[deviations]]\nrule = "debug/*"\n', "'deviations' is unknown"),
     "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is not a list"),
-    "cell-a-text": (ENTRY + 'cell = "force"\n', "'cell' is 'force'; write a table"),
-    "factor-a-number": (ENTRY + "cell = {debug_level = 0}\n", "the factor 'debug_level' is 0"),
-    "factor-without-value": (ENTRY + "cell = {mode = []}\n", r"the factor 'mode' is \[\]"),
+    "cell-a-text": (ENTRY + 'combination = "force"\n', "'combination' is 'force'; write a table"),
+    "factor-a-number": (
+        ENTRY + "combination = {debug_level = 0}\n",
+        "the factor 'debug_level' is 0",
+    ),
+    "factor-without-value": (ENTRY + "combination = {mode = []}\n", r"the factor 'mode' is \[\]"),
     "no-such-edition": (ENTRY + 'edition = "9.9"\n', "there is no edition '9.9'; use one of 5.0, "),
     "not-text": (b"\xff\xfe\x00", "ours.toml is not TOML"),
 }
@@ -241,7 +244,7 @@ def test_every_entry_of_cann_has_its_number() -> None:
 # --- in a run -------------------------------------------------------------------------------
 
 
-PROFILE = ("--ascend-profile=cann", "--ascend-rule=aging/creates-ini")
+PROFILE = ("--ascend-defect=cann", "--ascend-rule=aging/creates-ini")
 
 
 @pytest.fixture
@@ -262,7 +265,9 @@ def _verdicts(path: Path) -> dict[str, str]:
 def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> None:
     plain, listed = suite.path / "plain.json", suite.path / "listed.json"
     bare = _run(suite, *PROFILE, f"--ascend-report={plain}")
-    bare.stdout.fnmatch_lines(["*with profile 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"])
+    bare.stdout.fnmatch_lines(
+        ["*with the defects of 'cann'*", "fail 3 (3 pass)*aging/creates-ini*"]
+    )
     assert bare.ret == pytest.ExitCode.TESTS_FAILED
     green = _run(
         suite, *PROFILE, "--ascend-deviations=cann", f"--ascend-report={listed}", "--junitxml=j.xml"
@@ -302,7 +307,7 @@ def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(
         [
             "aging/creates-ini, 1 check: so (https://example.org/1)",
-            f"repeat * --ascend-profile=cann --ascend-deviations={suite.path}/ours.toml *",
+            f"repeat * --ascend-defect=cann --ascend-deviations={suite.path}/ours.toml *",
             "6 checks: 3 pass, 2 fail, 0 warn, 1 known deviation, *",
         ]
     )
@@ -323,14 +328,14 @@ LIST = """
 rule = "debug/outputs"
 check = "test_mine[*]"
 observed = ["claim factor == 'valid'"]
-cell = {before = ["damaged", "half-object"]}
+combination = {before = ["damaged", "half-object"]}
 reason = "this one is known"
 
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine[*]"
 observed = ["claim factor == 'valid'"]
-cell = {before = "valid"}
+combination = {before = "valid"}
 reason = "this one was mended"
 
 [[deviation]]
@@ -341,7 +346,7 @@ reason = "this one was renamed"
 """
 
 
-WHOLE = ("--ascend-suite=whole", "test_mine.py", "--pyargs", "pytest_ascendcache.conformance")
+WHOLE = ("--ascend-select=whole", "test_mine.py", "--pyargs", "pytest_ascendcache.conformance")
 
 
 @pytest.fixture
@@ -432,16 +437,17 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
             ["--ascend-deviations=cells.toml"],
             "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
         ),
-        (["--ascend-profile=nobody"], "--ascend-profile=nobody: no such profile; use cann."),
-        (["--ascend-profile=cann", "--ascend-defect=never-ages"], "leave one of the two out"),
-        (["--ascend-profile=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
+        (["--ascend-defect=nobody"], "--ascend-defect=nobody: no such defect; use one of cann, *"),
+        (["--ascend-defect=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
     ],
 )
 def test_bad_options_end_the_run_before_it_begins(
     suite: pytest.Pytester, arguments: list[str], words: str
 ) -> None:
     (suite.path / "ours.toml").write_text(ENTRY + 'why = "so"\n')
-    cell = ENTRY.replace("debug/outputs", "combinations/outcome") + 'cell = {cache = "off"}\n'
+    cell = (
+        ENTRY.replace("debug/outputs", "combinations/outcome") + 'combination = {cache = "off"}\n'
+    )
     (suite.path / "cells.toml").write_text(cell)
     result = _run(suite, *arguments, "--ascend-report=r.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -240,7 +240,7 @@ def test_a_file_that_is_too_large_is_not_read(place: Path) -> None:
 
 # --- through options and commands -----------------------------------------------------------
 
-OUTPUTS = ["--ascend-report", "--ascend-html", "--ascend-badge", "--ascend-audit-fix"]
+OUTPUTS = ["--ascend-report", "--ascend-html", "--ascend-audit-fix"]
 
 
 def _cache(path: Path) -> str:
@@ -272,9 +272,9 @@ def test_no_option_renames_over_what_is_no_file(pytester: pytest.Pytester, kind:
 
 def test_a_report_on_standard_output(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
-        *("-p", "no:cacheprovider", _cache(pytester.path), "--ascend-badge=/dev/stdout")
+        *("-p", "no:cacheprovider", _cache(pytester.path), "--ascend-report=/dev/stdout")
     )
-    assert any('"schemaVersion"' in line for line in result.outlines)
+    assert any('"schema"' in line for line in result.outlines)
 
 
 def test_a_script_of_ones_own_is_not_replaced_by_a_plan(pytester: pytest.Pytester) -> None:
@@ -299,8 +299,8 @@ INPUTS = [
     "--ascend-deviations",
     "--ascend-release",
     "--ascend-resume",
-    "--ascend-stress-replay",
-    "--ascend-torchair-script",
+    "--ascend-stress",
+    "--ascend-toolchain=torchair",
 ]
 
 
@@ -309,9 +309,10 @@ INPUTS = [
 def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str, kind: str) -> None:
     place = pytester.path / "input.toml"
     NOT_FILES[kind](place)
-    asked = [] if option in ("--ascend-release", "--ascend-torchair-script") else ["--ascend-cache"]
+    between = ":" if "=" in option else "="
+    asked = [] if between == ":" or option == "--ascend-release" else ["--ascend-cache"]
     result = pytester.runpytest_subprocess(
-        *("-p", "no:cacheprovider", *asked, f"{option}={place}"), timeout=60
+        *("-p", "no:cacheprovider", *asked, f"{option}{between}{place}"), timeout=60
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (error,) = [line for line in result.errlines if line]

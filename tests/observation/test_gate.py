@@ -116,8 +116,12 @@ def test_the_gate_counts_what_the_toolchain_starts(pytester: pytest.Pytester) ->
     """A small run of checks of every kind, with the positive controls and a stress run."""
     pytester.makeconftest(COUNTING)
     result = pytester.runpytest_subprocess(
-        *("--ascend-cache", "--ascend-toolchain=counting", "--ascend-stress-steps=4"),
-        *("--ascend-ranks=2", "--ascend-stress-operators=2", "--ascend-report=report.json"),
+        *("--ascend-cache", "--ascend-toolchain=counting", "--ascend-stress=4steps"),
+        *(
+            "--ascend-ranks=2",
+            "--override-ini=ascend_stress_operators=2",
+            "--ascend-report=report.json",
+        ),
         "-k",
         "ranks_at_random or computes_the_operator or same_network or installed_twice "
         "or a_killed_install",

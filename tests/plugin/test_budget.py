@@ -1,4 +1,4 @@
-"""``--ascend-budget``: the run takes as many checks as fit, and reports which ones it left out."""
+"""``--ascend-select=60runs``: as many checks as fit are run, and what was left out is reported."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
 
 
 def test_a_greater_budget_runs_more_and_smoke_is_one_of_sixty(pytester: pytest.Pytester) -> None:
-    few, some, more = (collect(pytester, f"--ascend-budget={n}runs") for n in (30, 60, 200))
+    few, some, more = (collect(pytester, f"--ascend-select={n}runs") for n in (30, 60, 200))
     assert 10 < len(few) < len(some) < len(more) < 200
-    assert collect(pytester, "--ascend-smoke") == some
+    assert collect(pytester, "--ascend-select=60runs") == some
     documents = {Path(line).parts[2] for line in some}
     assert {"cache_mode", "impl_mode", "incremental", "static_kernel"} <= documents
 
 
 def test_only_checks_that_apply_are_chosen(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
-        f"--ascend-atc={ATC}", "--ascend-budget=60runs", "--collect-only", "-q", *SUITE
+        f"--ascend-atc={ATC}", "--ascend-select=60runs", "--collect-only", "-q", *SUITE
     )
     documents = {Path(line).parts[2] for line in chosen(result)}
     assert documents <= {"cache_mode", "impl_mode", "robustness"}
 
 
 def test_a_rule_has_a_budget_too(pytester: pytest.Pytester) -> None:
-    checks = collect(pytester, "--ascend-rule=aging/bad-values", "--ascend-budget=20runs")
+    checks = collect(pytester, "--ascend-rule=aging/bad-values", "--ascend-select=20runs")
     assert 0 < len(checks) <= 16
 
 
@@ -65,7 +65,7 @@ def test_the_end_says_what_was_left_out(
     pytester.makepyfile(test_mine="def test_mine(): pass")
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference",
-        "--ascend-budget=20runs",
+        "--ascend-select=20runs",
         "--ascend-rule=aging/bad-values",
         "--ascend-rule=cache-mode/default-is-disable",
         "--ascend-rule=cache-mode/parallel-force",  # fifteen runs
@@ -78,8 +78,8 @@ def test_the_end_says_what_was_left_out(
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "*a selection of checks (--ascend-budget=20runs), not the whole suite",
-            "--ascend-budget=20runs: * of * checks were run; they catch at least * of * known "
+            "*a selection of checks (--ascend-select=20runs), not the whole suite",
+            "--ascend-select=20runs: * of * checks were run; they catch at least * of * known "
             "defects (*%)",
             "not judged: 1 rule: cache-mode/parallel-force",
         ]
@@ -95,14 +95,14 @@ def test_the_end_says_what_was_left_out(
 def test_what_a_baseline_leaves_unsettled_is_put_first(
     pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
-    selected = collect(pytester, "--ascend-budget=20runs", "--ascend-rule=aging/bad-values")
+    selected = collect(pytester, "--ascend-select=20runs", "--ascend-rule=aging/bad-values")
     every = collect(pytester, "--ascend-rule=aging/bad-values")
     other = min(every - selected)
     then = report(record(other, "aging/bad-values", Verdict.UNDECIDED))
     (pytester.path / "then.json").write_text(as_json(then))
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference",
-        "--ascend-budget=20runs",
+        "--ascend-select=20runs",
         "--ascend-rule=aging/bad-values",
         "--ascend-baseline=then.json",
         "--ascend-report=report.json",
@@ -125,7 +125,7 @@ def test_rules_that_a_new_edition_promises_otherwise_are_put_first(
     pytester: pytest.Pytester,
 ) -> None:
     (pytester.path / "then.json").write_text(as_json(report(editions=["CANN 7.0"])))
-    options = ("--ascend-edition=9.0", "--ascend-budget=20runs", "--ascend-baseline=then.json")
+    options = ("--ascend-edition=9.0", "--ascend-select=20runs", "--ascend-baseline=then.json")
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference", "--ascend-report=report.json", *options, *SUITE
     )
@@ -145,7 +145,7 @@ def test_rules_that_a_new_edition_promises_otherwise_are_put_first(
 
 
 def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester, atc: Path) -> None:
-    arguments = (f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-budget=20runs")
+    arguments = (f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-select=20runs")
     rule = "--ascend-rule=aging/bad-values"
     result = pytester.runpytest_subprocess(*arguments, rule, *SUITE)
     assert result.ret == 0
@@ -174,45 +174,42 @@ def test_a_part_that_passes_decides_nothing(
 def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference",
-        "--ascend-budget=2h",
+        "--ascend-select=2h",
         "--ascend-rule=cache-mode/default-is-disable",
         *SUITE,
     )
     assert result.ret == 0
     count = result.parseoutcomes()["passed"]
-    result.stdout.fnmatch_lines([f"--ascend-budget=2h: {count} of {count} checks were run; *"])
+    result.stdout.fnmatch_lines([f"--ascend-select=2h: {count} of {count} checks were run; *"])
 
 
 @pytest.mark.parametrize(
     ("value", "phrase"),
     [
-        ("", "*--ascend-budget is empty; give a time such as 90s, 10m or 2h*"),
-        ("10", "*must be a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*"),
-        ("19runs", "*must be a time*, not '19runs'.*"),
-        ("0m", "*must be a time*, not '0m'.*"),
-        ("-5m", "*must be a time*, not '-5m'.*"),
-        ("1.5h", "*must be a time*, not '1.5h'.*"),
-        ("٣m", "*must be a time*"),
+        ("", "*--ascend-select is empty; give one of core, *"),
+        (
+            "10",
+            "*must be one of core, *, a time such as 90s, *, or at least 20 runs*, not '10'.*",
+        ),
+        ("19runs", "*must be one of *, not '19runs'.*"),
+        ("0m", "*must be one of *, not '0m'.*"),
+        ("-5m", "*must be one of *, not '-5m'.*"),
+        ("1.5h", "*must be one of *, not '1.5h'.*"),
+        ("٣m", "*must be one of *"),
         ("1m", "*--collect-only runs nothing that could be measured*"),
     ],
 )
 def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, phrase: str) -> None:
     result = pytester.runpytest_subprocess(
-        "--ascend-toolchain=reference", f"--ascend-budget={value}", "--collect-only", *SUITE
+        "--ascend-toolchain=reference", f"--ascend-select={value}", "--collect-only", *SUITE
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([phrase])
 
 
-def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-smoke", "--ascend-budget=1h", *SUITE)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*a budget of 60 runs and does not go with --ascend-budget=1h;*"])
-
-
 def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
-        "--ascend-toolchain=reference", "--ascend-budget=20runs", "-n", "7", *SUITE
+        "--ascend-toolchain=reference", "--ascend-select=20runs", "-n", "7", *SUITE
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -232,15 +229,15 @@ def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
         control.time = SimpleNamespace(**{**vars(time), **faster})
         """
     )
-    options = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
+    options = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-select=1s")
     result = pytester.runpytest_subprocess(*options, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so no check fits; *"])
 
 
 def test_a_toolchain_gets_the_checks_that_can_judge_it(pytester: pytest.Pytester) -> None:
-    program = f"--ascend-op-compiler={Path(ATC).with_name('ascendcache-op-compiler')}"
-    result = pytester.runpytest_subprocess(program, "--ascend-smoke", "--co", "-q", *SUITE)
+    program = f"--ascend-toolchain=op-compiler:{Path(ATC).with_name('ascendcache-op-compiler')}"
+    result = pytester.runpytest_subprocess(program, "--ascend-select=60runs", "--co", "-q", *SUITE)
     chosen = [each for each in result.outlines if "::" in each]
     assert sum("/static_kernel/" in each for each in chosen) > 10
     assert not [each for each in chosen if "/cache_mode/" in each or "/impl_mode/" in each]

@@ -15,7 +15,7 @@ OF_OPTIONS = {
     "--ascend-atc=./atc": set(DOCUMENTS),
     "--ascend-defect=never-hits": set(DOCUMENTS),
     "--ascend-stress=10s": STRESS,
-    "--ascend-cache --ascend-stress-steps=5": STRESS,
+    "--ascend-cache --ascend-stress=5steps": STRESS,
     "--ascend-nodes=2": {"shared"},
     "--ascend-audit=cache": {"audit"},
     "--ascend-cache --ascend-audit=cache": {*DOCUMENTS, "audit"},
@@ -58,7 +58,7 @@ def test_options_collect_exactly_what_they_name(project: pytest.Pytester, option
 
 
 def test_the_smallest_selection_has_each_document(project: pytest.Pytester) -> None:
-    result = project.runpytest_subprocess("--ascend-smoke", "--collect-only", "-q")
+    result = project.runpytest_subprocess("--ascend-select=60runs", "--collect-only", "-q")
     assert {"cache_mode", "impl_mode", "incremental", "static_kernel"} <= _folders(result)
     assert _folders(result) <= set(DOCUMENTS)
 
@@ -120,7 +120,11 @@ def test_this_checkout_is_a_directory_like_any_other(pytester: pytest.Pytester) 
 
 
 def test_a_stress_run_is_one_check(project: pytest.Pytester) -> None:
-    options = ("--ascend-ranks=2", "--ascend-stress-operators=2", "--ascend-stress-steps=2")
+    options = (
+        "--ascend-ranks=2",
+        "--override-ini=ascend_stress_operators=2",
+        "--ascend-stress=2steps",
+    )
     result = project.runpytest_subprocess(*options)
     assert result.ret == pytest.ExitCode.OK
     assert result.parseoutcomes() == {"passed": 1}

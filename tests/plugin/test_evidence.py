@@ -58,13 +58,13 @@ def test_only_the_last_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert foreign.is_dir()
     (kept,) = [each for each in keeping.place().glob("2*") if "20200101" not in each.name]
     assert str(kept) in evidence
-    assert repeat == f"repeat it: pytest --ascend-stress-replay={kept / history.name}"
+    assert repeat == f"repeat it: pytest --ascend-stress={kept / history.name}"
     assert [each.name for each in (kept / "sandbox-1/cache").iterdir()] == ["object"]
 
 
 @pytest.mark.parametrize(
     "option",
-    ["--ascend-report", "--ascend-html", "--ascend-badge"],
+    ["--ascend-report", "--ascend-html"],
 )
 def test_a_file_of_somebody_else_is_not_replaced(suite: pytest.Pytester, option: str) -> None:
     for content in ("print('mine')\n", '{"mine": 1}\n', "no line end"):

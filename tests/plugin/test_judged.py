@@ -228,7 +228,7 @@ def test_a_check_that_a_rule_leaves_out_is_one_item(suite: pytest.Pytester) -> N
 
 def test_a_run_without_an_applicable_check_is_not_green(suite: pytest.Pytester) -> None:
     program = _program(suite.path / "op_compiler")
-    result = suite.runpytest_subprocess(RULE, f"--ascend-op-compiler={program}")
+    result = suite.runpytest_subprocess(RULE, f"--ascend-toolchain=op-compiler:{program}")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [

@@ -99,7 +99,7 @@ def test_the_doctor_measures_the_toolchains_in_sight(
         [
             "  ok        atc * (by PATH)",
             "*operator package: not found; set ASCEND_OPP_PATH",
-            "*one run: * as measured; --ascend-smoke: about * runs*",
+            "*one run: * as measured; --ascend-select=60runs: about*",
             "*its implementation mode tables*",
             "*rules not applicable*",
             "  missing   atc * (by ASCEND_TOOLKIT_HOME)",
@@ -118,10 +118,10 @@ def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
     ("argument", "phrase"),
     [
         ("--ascend-defect=store-nothing", "no such defect; did you mean 'stores-nothing'?"),
-        ("--ascend-profile=can", "no such profile; did you mean 'cann'?"),
+        ("--ascend-defect=can", "no such defect; did you mean 'cann'?"),
         ("--ascend-toolchain=act", "no such toolchain, *; did you mean 'atc'?"),
         ("--ascend-deviations=can", "*neither a built-in list *; did you mean 'cann'?"),
-        ("--ascend-matrix=full-", "*full*"),
+        ("--ascend-select=full-", "*full*"),
     ],
 )
 def test_names_that_are_nearly_right_are_corrected(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 BROKEN = {
-    "--ascend-profile=cann": (
+    "--ascend-defect=cann": (
         *("aging/bad-values", "debug/rejects-bad-file", "impl-mode/unsupported"),
         *("robust/heals-damaged-entry", "robust/same-key-race"),
         *("security/no-path-escape", "combinations/outcome"),

@@ -1,4 +1,4 @@
-"""``--ascend-suite``: a run takes the core unless options select the whole suite or a part."""
+"""``--ascend-select``: a run takes the core unless options select the whole suite or a part."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def collected(
 
 
 def test_the_core_is_a_part_of_the_suite(collected: Callable[..., set[str]]) -> None:
-    core, whole = collected(), collected("--ascend-suite=whole")
+    core, whole = collected(), collected("--ascend-select=whole")
     assert core < whole
     assert len(core) < len(whole) / 2
     files = [{each.partition("::")[0] for each in checks} for checks in (core, whole)]
@@ -69,9 +69,9 @@ def test_a_part_that_is_named_is_whole(pytester: pytest.Pytester, part: tuple[st
     assert len(checks) == 28
 
 
-@pytest.mark.parametrize(("matrix", "thins"), [("pairwise", True), ("triples", False)])
+@pytest.mark.parametrize(("what", "thins"), [("core", True), ("whole", False), ("triples", False)])
 def test_the_core_is_chosen_of_the_usual_combinations_alone(
-    pytester: pytest.Pytester, matrix: str, thins: bool
+    pytester: pytest.Pytester, what: str, thins: bool
 ) -> None:
     pytester.makeconftest(
         """
@@ -82,27 +82,27 @@ def test_the_core_is_chosen_of_the_usual_combinations_alone(
             pytest.exit(f"takes the core: {settings_of(session.config).takes_core}", 0)
         """
     )
-    result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-matrix={matrix}")
+    result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-select={what}")
     assert f"takes the core: {thins}" in result.stdout.str() + result.stderr.str()
 
 
 @pytest.mark.nightly  # finding combinations of three takes seconds
 def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> None:
-    checks = collect(pytester, "--ascend-matrix=triples", *SUITE)
+    checks = collect(pytester, "--ascend-select=triples", *SUITE)
     assert sum("test_combinations.py::test_outcome[" in each for each in checks) > 300
 
 
 def test_a_project_can_ask_for_all_of_it(
     pytester: pytest.Pytester, collected: Callable[..., set[str]]
 ) -> None:
-    pytester.makeini("[pytest]\nascend_suite = whole")
+    pytester.makeini("[pytest]\nascend_select = whole")
     assert collected() < collect(pytester, *SUITE)
 
 
 def test_what_a_baseline_leaves_unsettled_is_asked_again(
     pytester: pytest.Pytester, collected: Callable[..., set[str]]
 ) -> None:
-    check = min(collected("--ascend-suite=whole") - collected())
+    check = min(collected("--ascend-select=whole") - collected())
     then = report(record(check, "aging/bad-values", Verdict.UNDECIDED))
     (pytester.path / "then.json").write_text(as_json(then))
     assert check in collect(pytester, "--ascend-baseline=then.json", *SUITE)
@@ -117,16 +117,16 @@ def test_what_the_core_decided_is_not_asked_again_by_the_whole_suite(
     first = pytester.runpytest_subprocess(*options, *SUITE)
     assert first.ret == 0
     core = first.parseoutcomes()["passed"]
-    then = pytester.runpytest_subprocess(*options, "--ascend-suite=whole", *SUITE)
+    then = pytester.runpytest_subprocess(*options, "--ascend-select=whole", *SUITE)
     assert then.ret == 0
     then.stdout.fnmatch_lines([f"{core} of the verdicts are an earlier run's, *"])
     assert then.parseoutcomes()["passed"] > 0
 
 
 def test_a_bad_name_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-suite=half", *SUITE)
+    result = pytester.runpytest_subprocess("--ascend-select=half", *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-suite must be one of core, whole, not 'half'.*"])
+    result.stderr.fnmatch_lines(["*--ascend-select must be one of core, whole, *, not 'half'.*"])
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
     workers: tuple[str, ...],
 ) -> None:
     # Deselect checks of the whole suite, because the core replaces its own deselected checks.
-    checks = {each.partition("[")[0] for each in collected("--ascend-suite=whole")}
+    checks = {each.partition("[")[0] for each in collected("--ascend-select=whole")}
     arguments = [f"--deselect={each}" for each in checks if "::test_a_bad_debug" not in each]
     result = pytester.runpytest_subprocess(
         *(f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json"),
@@ -153,9 +153,9 @@ def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "ascendcache: the core of the suite; all of it: --ascend-suite=whole",
+            "ascendcache: the core of the suite; all of it: --ascend-select=whole",
             "the core of the suite: * of * checks, which catch * of * known defects; more data "
-            "types, moments and environments: --ascend-suite=whole",
+            "types, moments and environments: --ascend-select=whole",
             "Not decided: only part of the suite was run, * check*.",
         ]
     )

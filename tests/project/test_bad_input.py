@@ -100,7 +100,7 @@ def test_what_is_no_number_is_refused(place: pytest.Pytester, option: str) -> No
 WRONG_FILES = ("absent", "directory", "loop", "binary", "fifo", "/dev/zero", "/proc/self/mem")
 
 
-@pytest.mark.parametrize("option", [each for each in READ if each != "--ascend-torchair-script"])
+@pytest.mark.parametrize("option", READ)
 @pytest.mark.parametrize("name", WRONG_FILES)
 def test_a_file_that_cannot_be_read_is_refused(
     place: pytest.Pytester, option: str, name: str
@@ -112,17 +112,16 @@ OPTIONS_TOGETHER = [
     (["--ascend-toolchain=act"], "did you mean 'atc'?"),
     (["--ascend-toolchain=nosuch"], "no such toolchain"),
     (["--ascend-defect=nosuch"], "no such defect"),
-    (["--ascend-profile=nosuch"], "no such profile"),
     (["--ascend-rule=enable-stores", "--ascend-cache"], "did you mean 'cache-mode/enable-stores'?"),
     (["--ascend-deviations=nosuch", "--ascend-cache"], "neither a built-in list"),
     (["--ascend-deviations=number.toml", "--ascend-cache"], "number.toml"),
-    (["--ascend-matrix=half", "--ascend-cache"], "--ascend-matrix must be one of"),
+    (["--ascend-select=half", "--ascend-cache"], "--ascend-select must be one of"),
     (["--ascend-soc=a b", "--ascend-cache"], "--ascend-soc must be"),
     (["--ascend-rules=nosuchword"], "no rule contains this text"),
     (["--ascend-atc=absent"], "is not an executable program"),
     (["--ascend-atc=directory"], "is not an executable program"),
     (["--ascend-atc=plain-file"], "is not an executable program"),
-    (["--ascend-op-compiler=absent"], "is not an executable program"),
+    (["--ascend-toolchain=op-compiler:absent"], "is not an executable program"),
     (["--ascend-atc=silent", "--ascend-defect=stores-nothing"], "leave one of the two out"),
     (["--ascend-audit=absent"], "absent"),
     (["--ascend-audit=empty"], "empty"),
@@ -130,10 +129,12 @@ OPTIONS_TOGETHER = [
     (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not accept"),
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
     (["--ascend-manifest-update"], "needs a release"),
-    (["--ascend-stress-replay=list.json", "--ascend-cache"], "list.json"),
-    (["--ascend-node=absent"], "--ascend-node"),
-    (["--ascend-node=."], "one node alone shares nothing"),
-    (["--ascend-node=.", "--ascend-nodes=2"], "leave one of the two out"),
+    (["--ascend-stress=list.json", "--ascend-cache"], "list.json"),
+    (["--ascend-nodes=absent"], "or a directory, not 'absent'"),
+    (["--ascend-nodes=./absent"], "is not a directory"),
+    (["--ascend-nodes=."], "one node alone shares nothing"),
+    (["--ascend-nodes=.", "--ascend-nodes=2"], "leave out --ascend-nodes=/"),
+    (["--ascend-nodes=2", "--ascend-nodes=3"], "leave out --ascend-nodes=3"),
 ]
 
 

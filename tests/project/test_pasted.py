@@ -45,7 +45,7 @@ class Stage:
 _ATC = (
     ("source /usr/local/Ascend", CANN),
     ("pytest --ascend-cache --ascend-toolchain=atc", CANN),
-    ("pytest --ascend-torchair", TORCHAIR),
+    ("pytest --ascend-toolchain=torchair", TORCHAIR),
 )
 _CI = (("ci/", JOB), ("git clone", NETWORK), ("python -m pip", NETWORK))
 _AUDIT = (
@@ -54,9 +54,14 @@ _AUDIT = (
     ("less plan.sh", OWN),
     ("sh plan.sh", OWN),
 )
-_NODES = (("pytest --ascend-node", NODES),)
+_NODES = (("pytest --ascend-nodes", NODES),)
 _MINDSPORE = (("ci/", MINDSPORE), ("pytest --ascend-cache", MINDSPORE))
 _GATE = (("ascendcache-release-init", CANN), ("pytest --ascend-release", CANN))
+_README = (*_CI, ("pytest --ascend-doctor", NETWORK), ("pytest --ascend-atc=/usr", CANN), _AUDIT[0])
+_SOURCES = (
+    *(("git clone", NETWORK), ("pytest --ascend-toolchain=cann-cache", GE)),
+    *(("ascendcache-compare beta.json", GE), ("CXXFLAGS", GE), (". ", GE), ("atc ", GE)),
+)
 _REPORTS = (
     ("pytest --ascend-cache --ascend-baseline", OWN),
     ("ascendcache-compare atc-8.2.json", OWN),
@@ -65,17 +70,12 @@ OPERATORS = (("fixtures/mixed_dtypes.json", "operators.json"),)
 SQUARE = ("fixtures/networks/square.json", "square.json")
 NETWORK_FILE = ("docs/example/models/regression.json", "regression.json")
 STAGES = {
-    "README.md": Stage(checkout=True, elsewhere=(*_CI, _AUDIT[0], *_GATE), nightly=True),
-    "README.zh.md": Stage(checkout=True, elsewhere=_CI[:2]),
+    "README.md": Stage(checkout=True, elsewhere=(*_README, *_GATE)),
+    "README.zh.md": Stage(checkout=True, elsewhere=(*_README, *_GATE)),
     "docs/adding-a-rule.md": Stage(checkout=True, sources=True, elsewhere=(("ci/", JOB),)),
     "docs/atc.md": Stage(elsewhere=(*_ATC, ("python -m pip", NETWORK))),
     "docs/audit.md": Stage(elsewhere=_AUDIT),
-    "docs/cann-source.md": Stage(
-        elsewhere=(
-            *(("git clone", NETWORK), ("pytest --ascend-cann-source", GE)),
-            *(("ascendcache-compare beta.json", GE), ("CXXFLAGS", GE), (". ", GE), ("atc ", GE)),
-        )
-    ),
+    "docs/cann-source.md": Stage(elsewhere=_SOURCES),
     "docs/guide.md": Stage(inputs=(NETWORK_FILE,)),
     "docs/mindspore.md": Stage(elsewhere=_MINDSPORE),
     "docs/own-toolchain.md": Stage(
@@ -111,11 +111,15 @@ STAGES = {
     ),
     "docs/zh/atc.md": Stage(elsewhere=_ATC),
     "docs/zh/audit.md": Stage(elsewhere=(_AUDIT[0], *_AUDIT[2:])),
+    "docs/zh/cann-source.md": Stage(elsewhere=_SOURCES),
     "docs/zh/guide.md": Stage(checkout=True),
     "docs/zh/mindspore.md": Stage(elsewhere=_MINDSPORE),
     "docs/zh/release-gate.md": Stage(elsewhere=_GATE),
     "docs/zh/reports.md": Stage(elsewhere=_REPORTS[1:], nightly=True),
     "docs/zh/shared-storage.md": Stage(elsewhere=_NODES),
+    "docs/zh/static-kernel.md": Stage(
+        checkout=True, elsewhere=(("ascendcache-op-compiler -p dump -v Ascend910B1$", OWN),)
+    ),
     "docs/zh/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
 }
 PAGES = [

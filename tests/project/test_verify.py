@@ -29,7 +29,7 @@ def test_every_step_is_announced_before_it_begins(checkout: Checkout) -> None:
 
 def test_it_says_how_long_a_part_takes(checkout: Checkout) -> None:
     for argument, end in (
-        ("--ascend-smoke", "the smoke selection, about 15 s"),
+        ("--ascend-select=60runs", "a quick selection, about 15 s"),
         ("--ascend-rule=x", "the rules that you name"),
     ):
         assert checkout.run("verify", argument).splitlines()[0].endswith(end)

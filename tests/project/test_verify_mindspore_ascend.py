@@ -29,15 +29,16 @@ def test_the_documents_release_is_judged_and_the_time_told_first(checkout: Check
     output = checkout.run("verify-mindspore-ascend")
     before, _, after = output.partition("judging MindSpore 1.6.2: about five minutes")
     assert "started: -m pytest " not in before
-    assert "--ascend-suite=core --ascend-mindspore=/build/mindspore-ascend/1.6.2/python" in after
-    assert "--ascend-mindspore-other" not in after
-    assert "--ascend-suite=whole" in checkout.run("verify-mindspore-ascend", "--full")
+    python = "/build/mindspore-ascend/1.6.2/python"
+    assert f"--ascend-select=core --ascend-toolchain=mindspore-ascend:{python}" in after
+    assert "ascend_mindspore_other" not in after
+    assert "--ascend-select=whole" in checkout.run("verify-mindspore-ascend", "--full")
 
 
 def test_each_release_finds_the_cache_of_the_one_before(checkout: Checkout) -> None:
     output = checkout.run("verify-mindspore-ascend", "1.6.2", "1.7.0", "-k", "info")
     shelf = "/build/mindspore-ascend"
-    pair = f"--ascend-mindspore={shelf}/1.7.0/python --ascend-mindspore-other={shelf}/1.6.2/python"
+    pair = f"{shelf}/1.7.0/python -o ascend_mindspore_other={shelf}/1.6.2/python"
     assert pair in output
     assert output.count("-k info") == 2
 

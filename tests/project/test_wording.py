@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.project.user_words import PRIVATE, places
+
 ROOT = Path(__file__).parents[2]
 
 INSTEAD = {
@@ -42,3 +44,8 @@ def test_no_word_of_the_former_dialect_comes_back() -> None:
         if (match := dialect.search(line))
     ]
     assert found == [], f"write instead: {INSTEAD}"
+
+
+def test_no_private_word_reaches_a_user() -> None:
+    found = [f"{place}: {match[0]}" for place, text in places() if (match := PRIVATE.search(text))]
+    assert found == [], "use the words of language/words.toml instead"

@@ -160,9 +160,9 @@ def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pyteste
     assert recorded <= set(defects)
     collected = pytester.runpytest_subprocess(
         "--ascend-cache",
-        "--ascend-stress-steps=1",
+        "--ascend-stress=1steps",
         "--ascend-nodes=2",
-        "--ascend-suite=whole",
+        "--ascend-select=whole",
         "--collect-only",
         "-q",
         "--pyargs",

@@ -363,7 +363,7 @@ def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], message: st
 
 
 @pytest.mark.parametrize("name", ["bert.ini", "kernels.json", "bert_base_encoder_layer.json"])
-@pytest.mark.parametrize("option", ["--ascend-report", "--ascend-html", "--ascend-badge"])
+@pytest.mark.parametrize("option", ["--ascend-report", "--ascend-html"])
 def test_what_a_release_names_is_not_replaced(gate: Gate, option: str, name: str) -> None:
     place = gate.file.parent / ("" if name != "bert_base_encoder_layer.json" else "..") / name
     before = place.read_bytes() if place.exists() else None

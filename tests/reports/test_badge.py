@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.reports.badge import message_and_colour
+from pytest_ascendcache.reports.badge import main, message_and_colour
+from pytest_ascendcache.reports.json_report import as_json
+from tests.sample_reports import record, report
 
 
 @pytest.mark.parametrize(
@@ -40,13 +43,15 @@ def test_a_badge_says_the_worst(
     assert message_and_colour(report) == badge
 
 
-def test_a_run_writes_its_badge(pytester: pytest.Pytester) -> None:
+def test_a_badge_is_made_from_a_report(pytester: pytest.Pytester) -> None:
     release = pytester.path / "release.toml"
     release.write_text("soc = 'Ascend910B1'\n[options]\nop_compiler_cache_mode = 'enable'\n")
     arguments = (f"--ascend-release={release}", "--ascend-rule=cache-mode/release-setting")
     arguments += ("--ascend-strict",)
-    result = pytester.runpytest_subprocess(*arguments, "--ascend-badge=badge.json")
+    result = pytester.runpytest_subprocess(*arguments, "--ascend-report=report.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    for _ in range(2):  # a newer badge replaces the older one
+        assert main(["report.json", "badge.json"]) == 0
     assert json.loads((pytester.path / "badge.json").read_text()) == {
         "schemaVersion": 1,
         "label": "ascend cache",
@@ -55,9 +60,28 @@ def test_a_run_writes_its_badge(pytester: pytest.Pytester) -> None:
     }
 
 
-def test_a_badge_has_a_place_of_its_own(pytester: pytest.Pytester) -> None:
-    arguments = ("--ascend-cache", "--ascend-badge=x.json", "--ascend-report=x.json")
-    result = pytester.runpytest_subprocess(*arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    both = "--ascend-report=*/x.json and --ascend-badge=*/x.json are one file; name two."
-    result.stderr.fnmatch_lines([f"ERROR: {both}"])
+@pytest.mark.parametrize(
+    ("source", "place", "error"),
+    [
+        ("absent.json", "badge.json", "absent.json cannot be read: No such file"),
+        ("mine.txt", "badge.json", "mine.txt"),
+        ("report.json", "mine.txt", "mine.txt exists and is no badge; name another file"),
+        ("report.json", "no/badge.json", "no/badge.json cannot be written: "),
+    ],
+)
+def test_a_badge_costs_no_file_of_ones_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    place: str,
+    error: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "report.json").write_text(as_json(report(record())))
+    with pytest.raises(SystemExit) as raised:
+        main([source, place])
+    assert raised.value.code == 2
+    assert error in capsys.readouterr().err
+    assert (tmp_path / "mine.txt").read_text() == "mine"

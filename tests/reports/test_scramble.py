@@ -80,13 +80,13 @@ RUNS = {
         "--ascend-rule=cache-mode/rejects-unknown-mode",
     ),
     "listed": (
-        "--ascend-profile=cann",
+        "--ascend-defect=cann",
         "--ascend-deviations=cann",
         "--ascend-rule=aging/creates-ini",
         "--ascend-rule=impl-mode/type-list",
     ),
     "causes": (
-        "--ascend-profile=cann",
+        "--ascend-defect=cann",
         "--ascend-rule=aging/ini-for-all-users",
         "--ascend-rule=aging/bad-values",
         "--ascend-rule=impl-mode/unsupported",
@@ -95,8 +95,8 @@ RUNS = {
     "undecided": ("--ascend-defect=serves-once", "--ascend-rule=robust/read-only-cache"),
 }
 NIGHTLY = {
-    "lives": ("--ascend-profile=cann", "--ascend-deviations=cann", "-k", "lives or combinations"),
-    "smoke": ("--ascend-smoke", "--ascend-defect=key-without-attributes"),
+    "lives": ("--ascend-defect=cann", "--ascend-deviations=cann", "-k", "lives or combinations"),
+    "smoke": ("--ascend-select=60runs", "--ascend-defect=key-without-attributes"),
 }
 
 

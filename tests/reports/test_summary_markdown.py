@@ -138,7 +138,7 @@ def test_junit_shows_what_warns(run: pytest.Pytester) -> None:
     run.runpytest_subprocess(
         "--ascend-cache",
         f"--ascend-rule={rule}",
-        "--ascend-profile=cann",
+        "--ascend-defect=cann",
         "-k",
         "object-alone",
         "--junitxml=junit.xml",

@@ -26,16 +26,16 @@ from pytest_ascendcache.stress.history import Doing, Fault, Setting, StressJob
 from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
-SMALL = ("--ascend-ranks=2", "--ascend-stress-operators=2")
+SMALL = ("--ascend-ranks=2", "--override-ini=ascend_stress_operators=2")
 """Options that make steps cheap, because shortening a history takes hundreds of steps."""
 
 
 def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         *RANDOM,
-        "--ascend-stress-steps=6",
-        "--ascend-stress-seed=3",
-        "--ascend-stress-history=h.jsonl",
+        "--ascend-stress=6steps",
+        "--ascend-seed=3",
+        "--override-ini=ascend_stress_history=h.jsonl",
     )
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*stress: seed 3, 4 ranks x 8 operators, * 0 violations"])
@@ -44,7 +44,7 @@ def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytest
     assert history.steps >= 6
     assert violations(history) == []
     again = pytester.runpytest_subprocess(
-        *RANDOM, "--ascend-stress-replay=h.jsonl", "--ascend-stress-history=again.jsonl"
+        *RANDOM, "--ascend-stress=h.jsonl", "--override-ini=ascend_stress_history=again.jsonl"
     )
     assert again.ret == 0
     replayed = read_history(pytester.path / "again.jsonl")
@@ -57,10 +57,9 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
         *RANDOM,
         *SMALL,
         "--ascend-strict",
-        "--ascend-stress=600",
-        "--ascend-stress-steps=60",
-        "--ascend-stress-seed=2",
-        "--ascend-stress-history=h.jsonl",
+        "--ascend-stress=60steps",
+        "--ascend-seed=2",
+        "--override-ini=ascend_stress_history=h.jsonl",
         "--ascend-defect=force-reaches-other-ranks",
     )
     assert result.ret == 1
@@ -68,9 +67,9 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
         [
             "*directory of another in round *: rank*",
             "*shortest history that still fails: * steps*",
-            "*carry it out again: --ascend-stress-replay=*h.shortest.jsonl",
+            "*carry it out again: --ascend-stress=*h.shortest.jsonl",
             "harm *files outside touched: directory of another in round *: rank*",
-            "repeat *--ascend-stress=600 --ascend-stress-steps=60 --ascend-stress-seed=2 *",
+            "repeat *--ascend-seed=2 *--ascend-stress=60steps -o *",
         ]
     )
     history = read_history(pytester.path / "h.jsonl")
@@ -83,7 +82,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     again = pytester.runpytest_subprocess(
         *RANDOM,
         "--ascend-strict",
-        "--ascend-stress-replay=h.shortest.jsonl",
+        "--ascend-stress=h.shortest.jsonl",
         "--ascend-defect=force-reaches-other-ranks",
     )
     assert again.ret == 1
@@ -91,7 +90,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
 
 ON_NODES = (
     *("--ascend-nodes=2", "--ascend-rule=robust/stress", "-k", "nfs-nolock"),
-    *("--ascend-stress-replay=nodes.jsonl", "--ascend-stress-history=h.jsonl"),
+    *("--ascend-stress=nodes.jsonl", "--override-ini=ascend_stress_history=h.jsonl"),
 )
 
 
@@ -158,18 +157,13 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--ascend-stress=0", "--ascend-stress must be a time such as *, not '0'."),
+        ("--ascend-stress=0s", "--ascend-stress must be a time such as *, not '0s'."),
         ("--ascend-stress=nan", "--ascend-stress must be a time such as *, not 'nan'."),
         ("--ascend-stress=0m", "--ascend-stress must be a time such as *, not '0m'."),
-        ("--ascend-stress-operators=3", "--ascend-stress-operators=3 is about a stress run; *"),
-        ("--ascend-stress-steps=0", "--ascend-stress-steps must be a whole number from 1 *"),
-        ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
-        ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
-        ("--ascend-stress-replay=none", "--ascend-stress-replay: *none: No such file *; name a *"),
-        (
-            "--ascend-stress-replay=bad.jsonl",
-            "--ascend-stress-replay: *bad.jsonl:1: not a line of*",
-        ),
+        ("--ascend-stress=0steps", "--ascend-stress must be a time such as *, not '0steps'."),
+        ("--ascend-seed=-1", "--ascend-seed must be a whole number from 0 *"),
+        ("--ascend-stress=no.jsonl", "--ascend-stress: *no.jsonl: No such file *; name a *"),
+        ("--ascend-stress=bad.jsonl", "--ascend-stress: *bad.jsonl:1: not a line of*"),
     ],
 )
 def test_a_bad_value_is_refused_in_one_sentence(
@@ -195,7 +189,7 @@ def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester)
     header = Header(1, 2, ("add_0",), "reference 1", {"plain": ("a" * 64,)}, 2, "nfs-nolock")
     with HistoryWriter(pytester.path / "h.jsonl", header):
         pass
-    result = pytester.runpytest_subprocess("--ascend-stress-replay=h.jsonl")
+    result = pytester.runpytest_subprocess("--ascend-stress=h.jsonl")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         ["ERROR: *was recorded on 2 nodes, and --ascend-nodes says 1; add *=2."]
@@ -204,7 +198,7 @@ def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester)
 
 def test_a_replay_and_a_seed_exclude_each_other(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
-        "--ascend-cache", "--ascend-stress-replay=x", "--ascend-stress-seed=1"
+        "--ascend-cache", "--ascend-stress=x.jsonl", "--ascend-seed=1"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 

@@ -213,8 +213,7 @@ def test_shared_memory_is_known_by_its_cache_and_removed(tmp_path: Path) -> None
 def judged(pytester: pytest.Pytester, python: Path, *arguments: str, toolchain: str = GRAPH):  # type: ignore[no-untyped-def] # pytest's own type
     return pytester.runpytest_subprocess(
         "--ascend-cache",
-        f"--ascend-toolchain={toolchain}",
-        f"--ascend-mindspore={python}",
+        f"--ascend-toolchain={toolchain}:{python}",
         "--ascend-report=report.json",
         *arguments,
         "-p",
@@ -273,12 +272,6 @@ def test_a_release_that_notes_its_script_elsewhere_is_not_forked(tmp_path: Path)
     assert not forks("elsewhere", "common/cache.py")
 
 
-def test_another_release_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-mindspore-other=/python")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-mindspore-other=/python names a Python for*"])
-
-
 def test_what_a_wrapper_of_python_sets_is_set_in_every_run(
     pytester: pytest.Pytester, tmp_path: Path
 ) -> None:
@@ -302,12 +295,6 @@ def test_without_a_linker_kernels_cannot_be_judged(
     assert "apt-get install g++" in toolchain.unusable
     assert toolchain.capabilities == frozenset()
     assert mindspore_toolchain(GRAPH, str(python), 30).unusable == ""
-
-
-def test_a_python_for_another_toolchain_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-mindspore=/python")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-mindspore=/python names a Python for MindSpore*"])
 
 
 def test_checks_of_another_layout_do_not_apply(pytester: pytest.Pytester, tmp_path: Path) -> None:
@@ -392,7 +379,9 @@ def test_a_fault_is_found(
     monkeypatch.setenv("STANDIN_FAULT", fault)
     name = check.partition("[")[0]
     other = standin(tmp_path / "other", mindspore="2.9.0")
-    judged(pytester, standin(tmp_path), f"--ascend-mindspore-other={other}", "-k", name)
+    judged(
+        pytester, standin(tmp_path), f"--override-ini=ascend_mindspore_other={other}", "-k", name
+    )
     assert verdicts(pytester)[check] == "fail"
     assert verdicts(pytester, "harm")[check] == harm
 
@@ -414,7 +403,7 @@ def test_a_fault_without_harm_is_told(
 ) -> None:
     name = check.partition("[")[0]
     other = standin(tmp_path / "other", mindspore="2.9.0")
-    arguments = (f"--ascend-mindspore-other={other}", "-k", name)
+    arguments = (f"--override-ini=ascend_mindspore_other={other}", "-k", name)
     python = standin(tmp_path)
     judged(pytester, python, *arguments)
     assert set(verdicts(pytester).values()) == {"pass"}

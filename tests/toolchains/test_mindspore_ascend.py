@@ -332,9 +332,8 @@ def judged(pytester: pytest.Pytester, python: Path, *arguments: str) -> dict[str
     """The verdicts of the suite by check."""
     pytester.runpytest_subprocess(
         "--ascend-cache",
-        "--ascend-suite=whole",
-        "--ascend-toolchain=mindspore-ascend",
-        f"--ascend-mindspore={python}",
+        "--ascend-select=whole",
+        f"--ascend-toolchain=mindspore-ascend:{python}",
         "--ascend-report=report.json",
         *("-p", "no:cacheprovider"),
         *arguments,

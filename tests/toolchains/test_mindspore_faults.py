@@ -116,7 +116,7 @@ def test_a_cache_without_faults_passes(
 ) -> None:
     other = standin(tmp_path / "other", mindspore="2.9.0")
     python = standin(tmp_path)
-    arguments = (f"--ascend-mindspore-other={other}", "-k", NEW)
+    arguments = (f"--override-ini=ascend_mindspore_other={other}", "-k", NEW)
     judged(pytester, python, *arguments, toolchain=toolchain)
     by_check = verdicts(pytester)
     asked = {each for fault in (FAULTS | HANGS).values() for each in fault.get(toolchain, {})}
@@ -156,6 +156,13 @@ def test_a_fault_is_noticed(
     names = " or ".join(each.replace("[", " and ").rstrip("]") for each in wanted)
     if any(mark in names for mark in "/."):  # -k does not accept such names
         names = " or ".join(each.partition("[")[0] for each in wanted)
-    judged(pytester, python, f"--ascend-mindspore-other={other}", "-k", names, toolchain=toolchain)
+    judged(
+        pytester,
+        python,
+        f"--override-ini=ascend_mindspore_other={other}",
+        "-k",
+        names,
+        toolchain=toolchain,
+    )
     verdict, harm = verdicts(pytester), verdicts(pytester, "harm")
     assert {name: (verdict[name], harm[name]) for name in wanted} == wanted

@@ -1,4 +1,4 @@
-"""``--ascend-op-compiler``: the suite judges any command with op_compiler's interface."""
+"""``--ascend-toolchain=op-compiler:PATH``: the suite judges what has op_compiler's interface."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_command_is_judged_by_its_packages(suite: pytest.Pytester) -> None:
     rules = ("static-kernel/failed-operator", "static-kernel/verified", "cache-mode/enable-stores")
     verdicts = _judged(
         suite,
-        f"--ascend-op-compiler={COMMAND}",
+        f"--ascend-toolchain=op-compiler:{COMMAND}",
         *(f"--ascend-rule={rule}" for rule in (*rules, "static-kernel/mode")),
     )
     assert verdicts["static-kernel/failed-operator"] == "pass"
@@ -55,7 +55,7 @@ def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None
     command.chmod(0o755)
     verdicts = _judged(
         suite,
-        f"--ascend-op-compiler={command}",
+        f"--ascend-toolchain=op-compiler:{command}",
         "--ascend-rule=static-kernel/one-binary-per-shape",
         "--ascend-rule=static-kernel/package-names",
     )
@@ -67,13 +67,16 @@ def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None
     ("arguments", "message"),
     [
         (
-            ["--ascend-op-compiler=nowhere/op_compiler"],
+            ["--ascend-toolchain=op-compiler:nowhere/op_compiler"],
             "nowhere/op_compiler: '",  # the option and the reason
         ),
-        (["--ascend-op-compiler=a", "--ascend-atc=b"], "does not go with --ascend-atc=b"),
         (
-            ["--ascend-op-compiler=a", "--ascend-toolchain=reference"],
-            "does not go with --ascend-toolchain=reference",
+            ["--ascend-toolchain=op-compiler:a", "--ascend-atc=b"],
+            "does not go with --ascend-toolchain=op-compiler:a",
+        ),
+        (
+            ["--ascend-toolchain=atc:a", "--ascend-atc=b"],
+            "does not go with --ascend-toolchain=atc:a",
         ),
     ],
 )

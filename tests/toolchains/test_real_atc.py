@@ -211,7 +211,7 @@ def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
     if files:
         judge(pytester, atc, *options, files=files)
     else:
-        arguments = ("--ascend-suite=whole", f"--ascend-atc={atc}", "-n", "2", *options)
+        arguments = ("--ascend-select=whole", f"--ascend-atc={atc}", "-n", "2", *options)
         pytester.runpytest_subprocess(*arguments, "--pyargs", conformance.PACKAGE)
     checks = json.loads((pytester.path / "report.json").read_text())["checks"]
     verdicts = {each["check"]: each["verdict"] for each in checks}
@@ -368,7 +368,7 @@ def test_what_could_not_be_told_is_tried_again(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (["--ascend-matrix=triples"], "is of a run with options [[]*"),
+        (["--ascend-select=triples"], "is of a run with options [[]*"),
         (["--ascend-strict"], "is of a run with options [[]*"),
         (["--ascend-timeout=77"], None),
     ],

@@ -13,7 +13,7 @@ from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
 SCRIPT = Path(__file__).parents[1] / "standins/torchair_script.py"
 NETWORK = Path(__file__).parents[2] / "fixtures/networks/square.json"
-JUDGED = ("--ascend-torchair-script", str(SCRIPT), "-p", "no:cacheprovider")
+JUDGED = (f"--ascend-toolchain=torchair:{SCRIPT}", "-p", "no:cacheprovider")
 NAMES = {
     "leaves": "test_what_one_card_leaves",
     "names": "test_names_of_packages",
@@ -164,11 +164,17 @@ def test_what_is_not_on_the_machine(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=*no.py is not a file*"),
-        ([*JUDGED, "--ascend-torchair-cards=1"], "--ascend-torchair-cards must be a *, not '1'."),
         (
-            [*JUDGED, "--ascend-toolchain=atc"],
-            "*the toolchain 'torchair' and does not go with *",
+            ["--ascend-toolchain=torchair:no.py"],
+            "--ascend-toolchain=torchair:*no.py: it is not a file; name a script",
+        ),
+        (
+            [*JUDGED, "--override-ini=ascend_torchair_cards=1"],
+            "-o ascend_torchair_cards must be a *, not '1'.",
+        ),
+        (
+            [*JUDGED, "--ascend-atc=atc"],
+            "*the toolchain 'atc' and does not go with --ascend-toolchain=torchair:*",
         ),
     ],
 )

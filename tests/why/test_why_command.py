@@ -120,7 +120,7 @@ def test_a_difference_known_by_its_digest_is_told_where_nothing_else_explains(
     assert "1 all: the cache is off" in done.stdout
     assert "MY_OWN" not in done.stdout
     done = site.why("--against", str(tmp_path / "hits.why"), "--budget=1")
-    assert "Not told" in done.stdout
+    assert "Not explained" in done.stdout
     assert "which cannot be tried here: MY_OWN" in " ".join(done.stdout.split())
 
 
@@ -230,7 +230,7 @@ def test_runs_are_limited(site: Site) -> None:
     done = site.why("--budget=1")
     assert done.returncode == 1
     assert "--budget allows are used up" in done.stdout
-    assert "Not told" in done.stdout
+    assert "Not explained" in done.stdout
 
 
 @pytest.mark.parametrize(

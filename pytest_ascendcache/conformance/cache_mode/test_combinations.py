@@ -1,6 +1,6 @@
 """Documents C and I together: operators under combinations of options.
 
-``--ascend-matrix`` chooses the combinations; ``combinations/factors.py`` has the factors. Each
+``--ascend-select`` chooses the combinations; ``combinations/factors.py`` has the factors. Each
 combination is judged by the central table, by its kernel and the kernel's numbers, and, if an entry
 was damaged, by what became of that entry.
 """

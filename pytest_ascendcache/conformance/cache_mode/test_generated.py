@@ -22,12 +22,12 @@ from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
 
 TRIES = {"pairwise": 3, "triples": 6, "full": 64}
-"""``--ascend-matrix`` -> of how many types a kind of change is tried."""
+"""The matrix of ``--ascend-select`` -> of how many types a kind of change is tried."""
 
 
 @pytest.fixture
 def matrix(request: pytest.FixtureRequest) -> str:
-    """The session's ``--ascend-matrix``, which decides how many operators are generated."""
+    """The session's ``--ascend-select``, which decides how many operators are generated."""
     return str(request.getfixturevalue("ascend_session").settings.matrix)
 
 

@@ -2,7 +2,7 @@
 
 The order of events decides whether ranks wait, not clocks. The vendor's shortest timeout is two
 minutes. Stories in which it passes have the toolchain shorten its seconds
-(``TrainRequest.second``), unless ``--ascend-real-waits`` is given.
+(``TrainRequest.second``), unless ``ascend_real_waits`` is set.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PASSES = {"pairwise": 1, "triples": 4, "full": 16}
-"""``--ascend-matrix`` -> how often each type is generated; about 240 operators each time."""
+"""Matrix -> how often each type is generated; about 240 operators each time."""
 
 _GROUPS = 5
 """Fresh runs over which neighbours are spread."""
@@ -60,7 +60,7 @@ def narrow(types: Iterable[str]) -> None:
 
 
 def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
-    """The operators for this ``--ascend-matrix``; ``near`` adds their neighbours."""
+    """The operators for this ``--ascend-select``; ``near`` adds their neighbours."""
     every = generate(PASSES[matrix], seeded(), near=near)
     return tuple(each for each in every if not _narrowed or each.type in _narrowed)
 

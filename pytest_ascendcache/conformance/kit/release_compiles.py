@@ -105,7 +105,7 @@ class ReleaseCompiles:
     def served(self, run: Run) -> str:
         """Says how many kernels came from the cache."""
         if run.marked is None:
-            return "which kernels were served cannot be told"
+            return "which kernels were served is not known"
         served = sum(bool(run.served_from(each)) for each in self.operators.values())
         return f"{served} of {len(self.operators)} kernels served"
 

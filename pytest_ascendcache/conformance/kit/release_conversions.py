@@ -73,7 +73,7 @@ class ReleaseConversions:
         if not fresh.parts.kernels:
             raise NotDecidable(
                 f"the model {fresh.model.name} carries no ELF object, so its kernels cannot be "
-                "told from the rest of it"
+                "found in it"
             )
         return fresh
 
@@ -139,7 +139,7 @@ class ReleaseConversions:
     def served(self, conversion: Conversion) -> str:
         """Says how many of a conversion's kernels came from the cache."""
         if conversion.parts is None or not self.cache.marks:
-            return "which kernels were served cannot be told"
+            return "which kernels were served is not known"
         kernels = conversion.parts.kernels
         served = sum(bool(each.served_from) for each in kernels)
         return f"{served} of {len(kernels)} kernels served"

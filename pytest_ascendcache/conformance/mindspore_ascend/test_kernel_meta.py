@@ -80,7 +80,7 @@ def test_no_kernel_of_another_release_runs(network: NetworkUnderTest) -> None:
     other = cast(Any, judged).other_release
     if other is None:
         pytest.skip(
-            f"{judged.name}: no other release is at hand; --ascend-mindspore-other names it"
+            f"{judged.name}: no other release is at hand; -o ascend_mindspore_other=PYTHON names it"
         )
     network.toolchain = other
     try:

@@ -176,7 +176,7 @@ def test_kernels_are_newer_than_the_knowledge_base(release: Release) -> None:
     try:
         judge(outdated_kernels(release))
     except OSError as error:
-        raise NotDecidable(f"the age of kernels cannot be told: {error}") from None
+        raise NotDecidable(f"the age of kernels is not known: {error}") from None
 
 
 @rule("release/settings-agree")

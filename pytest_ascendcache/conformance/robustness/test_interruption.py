@@ -326,7 +326,7 @@ def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
     """The exit status with which this toolchain refuses an invalid request."""
     run = cache.elsewhere(cache.sandbox / "refused").attempt(operator, raw_mode="no-such-mode")
     if run.succeeded or not run.result.returncode or run.result.returncode < 0:
-        raise NotDecidable("how this toolchain refuses a request cannot be told")
+        raise NotDecidable("how this toolchain refuses a request is not known")
     return run.result.returncode
 
 

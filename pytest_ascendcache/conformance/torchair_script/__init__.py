@@ -1,1 +1,1 @@
-"""Checks of what a user's TorchAir script leaves (``--ascend-torchair-script``)."""
+"""Checks of what a user's TorchAir script leaves (``--ascend-toolchain=torchair:SCRIPT.py``)."""

@@ -1,4 +1,4 @@
-"""Document K, judged from what a user's own script leaves (``--ascend-torchair-script``).
+"""Document K, judged from what a user's own script leaves (``torchair:SCRIPT.py``).
 
 A check of packages is undecided unless a package was seen to be installed, and the index to be read
 afterwards.

@@ -30,8 +30,7 @@ def _lines(*keys: bytes) -> Callable[[bytes], bool]:
 _EARLIER: dict[str, Callable[[bytes], bool]] = {
     "--ascend-report": _json(b'"schema":', b'"plugin":'),
     "--ascend-html": lambda head: PAGE_MARK in head,
-    "--ascend-badge": _json(b'"schemaVersion":', b'"ascend cache"'),
-    "--ascend-stress-history": _lines(b'"line":', b'"header"'),
+    "-o ascend_stress_history": _lines(b'"line":', b'"header"'),
     "--ascend-manifest-update": _json(b'"schema":'),
 }
 
@@ -41,7 +40,7 @@ def check_earlier(shown: str, path: Path) -> None:
 
     An empty file, as ``mktemp`` makes it, may be replaced. Raises ``pytest.UsageError``.
     """
-    is_ours = _EARLIER.get(shown.partition("=")[0].split(" ")[0])
+    is_ours = next((each for name, each in _EARLIER.items() if shown.startswith(name)), None)
     if is_ours is None or not path.is_file():
         return
     try:

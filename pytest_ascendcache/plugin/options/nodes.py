@@ -29,24 +29,26 @@ def read_nodes(values: Values) -> NodeSettings:
 
     Raises ``pytest.UsageError`` if they contradict each other, or too few directories are given.
     """
-    directories: tuple[Path, ...] = values["--ascend-node"]
+    given: tuple[int | Path, ...] = values["--ascend-nodes"]
+    directories = tuple(each for each in given if isinstance(each, Path))
+    numbers = [each for each in given if isinstance(each, int)]
+    if len(numbers) + bool(directories) > 1:
+        raise pytest.UsageError(
+            f"--ascend-nodes={numbers[0]} makes nodes on this machine; leave out "
+            f"--ascend-nodes={next(each for each in given[::-1] if each is not numbers[0])}."
+        )
     if not directories:
         asked = any(each.startswith(SHARED_RULES) for each in values["--ascend-rule"])
-        return NodeSettings(values["--ascend-nodes"] or (FEWEST if asked else 0))
-    if values.given("--ascend-nodes"):
-        raise pytest.UsageError(
-            f"{values.shown('--ascend-nodes')} makes nodes on this machine, and "
-            f"{values.shown('--ascend-node')} names real ones; leave one of the two out."
-        )
+        return NodeSettings(sum(numbers) or (FEWEST if asked else 0))
     for each in directories:
         if not each.is_dir():
             raise pytest.UsageError(
-                f"--ascend-node={each} is not a directory; name where a node has the "
-                "shared directory mounted."
+                f"--ascend-nodes={each} is not a directory; name where a node has the "
+                "shared directory mounted, or give a number."
             )
     if len({str(each) for each in directories}) < FEWEST:
         raise pytest.UsageError(
-            f"{values.shown('--ascend-node')}: one node alone shares nothing; give "
-            "--ascend-node once for each mount of the directory."
+            f"{values.shown('--ascend-nodes')}: one node alone shares nothing; give "
+            "--ascend-nodes once for each mount of the directory."
         )
     return NodeSettings(len(directories), directories)

@@ -45,8 +45,8 @@ class Option:
 
     Attributes:
         usage: the option as the user types it: ``--ascend-soc=NAME``; ``[=TEXT]`` where the value
-            may be left out.
-        kind: how the value is read; an option without one is a flag.
+            may be left out; without dashes it is a setting of the ini file alone.
+        kind: how the value is read; an option without one is a flag, in the ini file a boolean.
         repeatable: the option may be given several times; its value is then a tuple.
         ini: a project can set the option in its pytest configuration.
         repeats: the option is part of the command that repeats a check.
@@ -72,6 +72,17 @@ class Option:
         return self.usage.partition("=")[0].rstrip("[")
 
     @property
+    def is_typed(self) -> bool:
+        """Whether the option can be typed; a setting of the ini file takes ``-o KEY=VALUE``."""
+        return self.usage.startswith("--")
+
+    def words(self, *texts: str) -> list[str]:
+        """The option on a command line, with one of its values if it has any."""
+        if self.is_typed:
+            return ["=".join((self.name, *texts))]
+        return ["-o", "=".join((self.name, *(texts if self.kind else ["true"])))]
+
+    @property
     def access(self) -> Access:
         """What a run does with the file that the option names."""
         return self.kind.access if self.kind else Access.NONE
@@ -87,11 +98,9 @@ class Option:
         return self.name.lstrip("-").replace("-", "_")
 
     def description(self, translate: Callable[[str], str] = str) -> str:
-        """The help text, followed by ``repeatable`` and the ini key where they apply."""
-        notes = [translate("repeatable")] if self.repeatable else []
-        notes += [f"ini: {self.key}"] if self.ini else []
+        """The help text, and whether the option is repeatable."""
         text = translate(self.help)
-        return f"{text} [{'; '.join(notes)}]" if notes else text
+        return f"{text} [{translate('repeatable')}]" if self.repeatable else text
 
 
 def whole(least: int, most: int) -> ValueKind:
@@ -121,19 +130,6 @@ def seconds(most: float) -> ValueKind:
     return ValueKind(f"a number of seconds greater than 0 and at most {most:.0f}", read)
 
 
-def duration(most: float) -> ValueKind:
-    """A time in seconds, or a whole number with the unit s, m or h."""
-    plain = seconds(most)
-
-    def read(text: str, base: Path) -> float:
-        match = re.fullmatch(r"([0-9]{1,6})([smh])", text)
-        in_seconds = f"{int(match[1]) * _UNITS[match[2]]:.0f}" if match else text
-        number: float = plain.read(in_seconds, base)
-        return number
-
-    return ValueKind(f"a time such as 90, 90s, 10m or 2h, at most {most:.0f} seconds", read)
-
-
 def one_of(*names: str) -> ValueKind:
     """One of a few names."""
 
@@ -157,25 +153,80 @@ class Budget:
     seconds: float | None = None
 
 
-SMOKE = Budget("--ascend-smoke", runs=60)
-"""The budget of a first, quick selection of checks."""
+@dataclass(frozen=True)
+class Selection:
+    """What ``--ascend-select`` asks for: a ``budget``, or the ``whole`` suite, for the combinations
+    that ``matrix`` names."""
 
+    whole: bool = False
+    matrix: str = "pairwise"
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True)
+class StressLength:
+    """How long a stress run lasts."""
+
+    seconds: float | None = None
+    steps: int | None = None
+
+
+CORE, WHOLE, SMOKE_RUNS = "core", "whole", 60
+"""Names of ``--ascend-select``, and the runs of a quick first selection."""
+
+SMOKE = f"--ascend-select={SMOKE_RUNS}runs"
+"""A quick first selection, as the user types it."""
+
+_SELECTIONS = {
+    CORE: Selection(),
+    WHOLE: Selection(whole=True),
+    "triples": Selection(whole=True, matrix="triples"),
+    "full": Selection(whole=True, matrix="full"),
+}
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
 _LEAST_RUNS = 20
 """The smallest budget: the positive control alone takes several runs in each process."""
+_LONGEST = 5 * 7 * 24 * 3600.0
+_MOST_NODES = 16
 
 
-def _amount(text: str, _: Path) -> Budget:
-    match = re.fullmatch(r"([0-9]{1,6})(runs|s|m|h)", text)
-    if match is None:
+def _amount(text: str, unit: str) -> tuple[int, float | None]:
+    """A number of ``unit``, or a time in seconds."""
+    match = re.fullmatch(rf"([0-9]{{1,9}})({unit}|s|m|h)", text)
+    if match is None or int(match[1]) < 1:
         raise ValueError(text)
-    number, unit, option = int(match[1]), match[2], f"--ascend-budget={text}"
-    if number < (_LEAST_RUNS if unit == "runs" else 1):
+    number, given = int(match[1]), match[2]
+    if given == unit:
+        return number, None
+    if number * _UNITS[given] > _LONGEST:
         raise ValueError(text)
-    if unit == "runs":
-        return Budget(option, runs=number)
-    return Budget(option, seconds=number * _UNITS[unit])
+    return 0, number * _UNITS[given]
+
+
+def _selection(text: str, _: Path) -> Selection:
+    if text in _SELECTIONS:
+        return _SELECTIONS[text]
+    runs, in_seconds = _amount(text, "runs")
+    if in_seconds is None and runs < _LEAST_RUNS:
+        raise ValueError(text)
+    return Selection(budget=Budget(f"--ascend-select={text}", runs, in_seconds))
+
+
+def _stress(text: str, base: Path) -> StressLength | Path:
+    try:
+        steps, in_seconds = _amount(text, "steps")
+    except ValueError:
+        if "/" not in text and not Path(text).suffix[1:2].isalpha():
+            raise
+        return base / text
+    return StressLength(in_seconds, steps or None)
+
+
+def _nodes(text: str, base: Path) -> int | Path:
+    if "/" in text or (base / text).is_dir():
+        return base / text
+    number: int = whole(2, _MOST_NODES).read(text, base)
+    return number
 
 
 def _path(text: str, base: Path) -> Path:
@@ -200,9 +251,18 @@ def _chip(text: str, _: Path) -> str:
     return text
 
 
-BUDGET = ValueKind(
-    f"a time such as 90s, 10m or 2h, or at least {_LEAST_RUNS} runs, such as 100runs", _amount
+SELECTION = ValueKind(
+    f"one of {', '.join(_SELECTIONS)}, a time such as 90s, 10m or 2h, or at least {_LEAST_RUNS} "
+    "runs, such as 100runs",
+    _selection,
 )
+STRESS = ValueKind(
+    "a time such as 90s, 10m or 2h, a number of steps such as 500steps, or the history.jsonl of "
+    "an earlier run",
+    _stress,
+    Access.READS,
+)
+NODES = ValueKind(f"a whole number from 2 to {_MOST_NODES}, or a directory", _nodes)
 TEXT = ValueKind("a name", lambda text, _: text)
 CHIP = ValueKind("the name of a chip such as Ascend910B1", _chip)
 INPUT = ValueKind("a file", _path, Access.READS)

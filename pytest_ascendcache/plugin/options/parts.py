@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE
-from pytest_ascendcache.plugin.options.table import MINDSPORE_ASCEND, MINDSPORE_TOOLCHAINS, OPTIONS
+from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.plugin.options.toolchains import (
+    MINDSPORE_ASCEND,
+    MINDSPORE_TOOLCHAINS,
+    TORCHAIR,
+)
 from pytest_ascendcache.plugin.options.values import Values, typed_options
 
 SUITE = Path(__file__).parents[2] / "conformance"
@@ -30,7 +35,7 @@ RELEASE = "release"
 AUDIT = "audit"
 """The suite's folder with the checks of audits, which need no toolchain."""
 
-_ON_FILES = ("--ascend-release", "--ascend-audit", "--ascend-torchair-script")
+_ON_FILES = ("--ascend-release", "--ascend-audit")
 """Options that name what is judged instead of a toolchain's cache."""
 
 _LOOKING = ("--ascend-doctor", "--ascend-rules")
@@ -60,8 +65,9 @@ class Campaigns:
     nodes: bool = False
     release: bool = False
     audit: bool = False
+    script: bool = False
 
-    def folders(self, values: Values, mindspore: bool, chosen: bool) -> tuple[str, ...]:
+    def folders(self, mindspore: bool, chosen: bool) -> tuple[str, ...]:
         """The campaigns' folders. ``chosen``: rules or arguments choose among all of the suite."""
         on_nodes = self.nodes and not mindspore
         shared = on_nodes and (not self.stress or chosen)  # stress on nodes is one campaign
@@ -71,7 +77,7 @@ class Campaigns:
             "shared": shared,
             RELEASE: self.release,
             AUDIT: self.audit,
-            "torchair_script": values.given("--ascend-torchair-script"),
+            "torchair_script": self.script,
         }
         return tuple(folder for folder, wanted in asked.items() if wanted)
 
@@ -84,11 +90,17 @@ def is_judging(config: pytest.Config, values: Values) -> bool:
     """
     if values["--ascend-cache"]:
         return True
-    if any(values.given(each) for each in _ON_FILES):
+    if any(values.given(each) for each in _ON_FILES) or runs_script(values):
         return False
     if _names_own_tests(config) and not any(map(values.given, _LOOKING)):
         return False
     return any(OPTIONS[name].asks for name in typed_options(config))
+
+
+def runs_script(values: Values) -> bool:
+    """Whether the options name a TorchAir script, and so what is judged."""
+    named = values["--ascend-toolchain"]
+    return named is not None and named.name == TORCHAIR
 
 
 def read_parts(
@@ -99,7 +111,7 @@ def read_parts(
     looks = any(map(values.given, _LOOKING))
     own = _names_own_tests(config) and not looks
     chosen = bool(values["--ascend-rule"] or typed_tests(config)) or looks
-    also = campaigns.folders(values, mindspore, chosen)
+    also = campaigns.folders(mindspore, chosen)
     campaign = (campaigns.stress or campaigns.nodes) and not chosen
     documents = judging and not campaign and (not own or bool(values["--ascend-rule"]))
     folders = (*_documents(toolchain), *also) if documents else also

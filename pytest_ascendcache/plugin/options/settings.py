@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.nodes import NodeSettings, read_nodes
-from pytest_ascendcache.plugin.options.option import SMOKE, Access, Budget
+from pytest_ascendcache.plugin.options.option import Access, Budget, Selection
 from pytest_ascendcache.plugin.options.parts import (
     AUDIT,
     DOCUMENTS,
@@ -22,6 +23,7 @@ from pytest_ascendcache.plugin.options.parts import (
     is_judging,
     names_part,
     read_parts,
+    runs_script,
 )
 from pytest_ascendcache.plugin.options.places import check_places
 from pytest_ascendcache.plugin.options.release import (
@@ -29,28 +31,15 @@ from pytest_ascendcache.plugin.options.release import (
     check_toolchains,
     read_releases,
 )
-from pytest_ascendcache.plugin.options.stress import StressSettings, draw_seed, read_stress
-from pytest_ascendcache.plugin.options.table import (
-    CANN_CACHE,
-    MATRICES,
-    MINDSPORE_TOOLCHAINS,
-    OPTIONS,
-    SUITES,
-)
+from pytest_ascendcache.plugin.options.stress import StressSettings, read_stress
+from pytest_ascendcache.plugin.options.table import OPTIONS, ROWS
+from pytest_ascendcache.plugin.options.toolchains import REFERENCE, ToolchainChoice
 from pytest_ascendcache.plugin.options.values import Values, typed_options
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract import Edition
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
-
-_IMPLIES = (
-    "--ascend-torchair-script",
-    "--ascend-atc",
-    "--ascend-op-compiler",
-    "--ascend-cann-source",
-)
-"""Options that choose the toolchain where ``--ascend-toolchain`` does not."""
 
 
 @dataclass(frozen=True)
@@ -61,34 +50,33 @@ class Settings:
         judges: verdicts are summed up and reported; without it the plugin is inert.
         folders: folders of the suite to collect.
         alone: nothing but these folders is collected.
+        texts: the given options, for xdist's workers.
         arguments: the options of the command that repeats a check.
         named: the user or the project names the toolchain.
         typed: the command line names the toolchain.
+        place: the toolchain's program, script or checkout, if one is named.
         chosen_by: the option that names the toolchain, with its value, for messages.
         selected_rules: ids of the rules that ``--ascend-rule`` selects.
         takes_core: run only the core of the suite.
+        matrix: which combinations of options are compiled.
         listed: the text of ``--ascend-rules``; None without that option.
     """
 
     judges: bool
     folders: tuple[str, ...]
     alone: bool
+    texts: Mapping[str, Sequence[str]]
     arguments: tuple[str, ...]
     toolchain: str
+    place: str | None
     named: bool
     typed: bool
     chosen_by: str
-    atc: str | None
-    op_compiler: str | None
-    cann_source: Path | None
-    mindspore: str | None
     mindspore_other: str | None
-    torchair_script: Path | None
     torchair_cards: int
     soc: str | None
     start: str
     defect: str | None
-    profile: str | None
     selected_rules: tuple[str, ...]
     takes_core: bool
     matrix: str
@@ -102,7 +90,6 @@ class Settings:
     listed: str | None
     report: Path | None
     html: Path | None
-    badge: Path | None
     baseline: Baseline | None
     resume: Path | None
     editions: tuple[Edition, ...] = ()
@@ -136,16 +123,12 @@ def read_settings(config: pytest.Config) -> Settings:
 
     Raises ``pytest.UsageError`` for values that cannot be used, in one sentence.
     """
-    draw_seed(config)
     values = Values(config)
-    stress, release, nodes = read_stress(values), read_releases(values), read_nodes(values)
+    release, nodes = read_releases(values), read_nodes(values)
+    stress = read_stress(values, nodes)
     named = any(values.given(name) for name in OPTIONS if OPTIONS[name].names_toolchain)
-    toolchain, atc = _toolchain(values), values["--ascend-atc"]
-    if not named and release.releases:
-        check_toolchains(release.releases)
-        is_path = os.sep in release.toolchain
-        toolchain = "atc" if is_path else release.toolchain or toolchain
-        atc = release.toolchain if is_path else None
+    chosen = _toolchain(values) if named else _of_releases(release)
+    toolchain = chosen.name
     audit = read_audit(values, release)
     judging = is_judging(config, values)
     campaigns = Campaigns(
@@ -153,25 +136,31 @@ def read_settings(config: pytest.Config) -> Settings:
         nodes=nodes.number > 0,
         release=bool(release.releases),
         audit=bool(audit.directories),
+        script=runs_script(values),
     )
     parts = read_parts(config, values, toolchain, campaigns, judging)
     if not parts.judges:
         _check_needed(values)
     check_places(config, values, release, audit.directories)
     repeated = [each for each in values.repeated if each != "--ascend-cache"]
+    selection: Selection = values["--ascend-select"]
+    if selection.matrix != Selection.matrix:  # its combinations are in no other run
+        repeated.append(values.shown("--ascend-select"))
     derived: dict[str, Any] = {
         "judges": parts.judges,
         "folders": parts.folders,
         "alone": parts.alone,
+        "texts": values.texts,
         "arguments": ("--ascend-cache", *repeated) if judging else tuple(repeated),
         "toolchain": toolchain,
+        "place": chosen.place,
         "named": named,
         "typed": any(OPTIONS[name].names_toolchain for name in typed_options(config)),
         "chosen_by": _chosen_by(values, toolchain),
-        "atc": atc,
         "selected_rules": values["--ascend-rule"],
-        "takes_core": _takes_core(config, values, parts.folders),
-        "budget": _budget(values),
+        "takes_core": not selection.whole and _takes_core(config, values, parts.folders),
+        "matrix": selection.matrix,
+        "budget": selection.budget,
         "listed": values["--ascend-rules"],
         "editions": read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
         "baseline": read_baseline(values["--ascend-baseline"]),
@@ -181,30 +170,15 @@ def read_settings(config: pytest.Config) -> Settings:
         "release": release,
         "audit": audit,
     }
-    keys = {option.key.removeprefix("ascend_"): name for name, option in OPTIONS.items()}
+    keys = {option.key.removeprefix("ascend_"): name for name, option in ROWS.items()}
     as_given = {
         each.name: values[keys[each.name]] for each in fields(Settings) if each.name in keys
     }
     return Settings(**as_given | derived)
 
 
-def _budget(values: Values) -> Budget | None:
-    """The budget of ``--ascend-budget`` or ``--ascend-smoke``."""
-    budget: Budget | None = values["--ascend-budget"]
-    if not values["--ascend-smoke"]:
-        return budget
-    if budget is not None:
-        raise pytest.UsageError(
-            f"--ascend-smoke is a budget of {SMOKE.runs} runs and does not go with "
-            f"{values.shown('--ascend-budget')}; leave one of the two out."
-        )
-    return SMOKE
-
-
 def _takes_core(config: pytest.Config, values: Values, folders: tuple[str, ...]) -> bool:
-    """Whether to run only the core: neither the whole suite nor a part of it was asked for."""
-    if values["--ascend-suite"] != SUITES[0] or values["--ascend-matrix"] != MATRICES[0]:
-        return False
+    """Whether no part of the suite is named, so that its core can be run alone."""
     option = config.option
     selects = option.keyword or option.markexpr or values["--ascend-rule"]
     selects = selects or getattr(option, "lf", False) or names_part(config)
@@ -223,38 +197,31 @@ def _check_needed(values: Values) -> None:
         )
 
 
-def _toolchain(values: Values) -> str:
-    """The name of the toolchain.
+def _toolchain(values: Values) -> ToolchainChoice:
+    """The toolchain.
 
-    Raises ``pytest.UsageError`` if the options about it contradict each other, or one is missing.
+    Raises ``pytest.UsageError`` if the options about it contradict each other.
     """
-    implied = [name for name in _IMPLIES if values.given(name)]
-    toolchain: str = values["--ascend-toolchain"] or (
-        OPTIONS[implied[0]].about if implied else "reference"
-    )
-    decides = "--ascend-toolchain" if values.given("--ascend-toolchain") else (implied or [""])[0]
-    shown = values.shown(decides) if decides else f"the toolchain '{toolchain}'"
+    atc, named = values["--ascend-atc"], values["--ascend-toolchain"]
+    chosen = named or ToolchainChoice("atc" if atc else REFERENCE)
     for option in OPTIONS.values():
-        if option.about and values.given(option.name) and option.about != toolchain:
-            _refuse_both(values.shown(option.name), option.about, shown)
-    if values.given("--ascend-defect") and values.given("--ascend-profile"):
-        _refuse_both(values.shown("--ascend-profile"), "reference", values.shown("--ascend-defect"))
-    script = values["--ascend-torchair-script"]
-    if script is not None and not script.is_file():
-        raise pytest.UsageError(f"--ascend-torchair-script={script} is not a file; name a script.")
-    if toolchain == CANN_CACHE and not values.given("--ascend-cann-source"):
-        raise pytest.UsageError(
-            f"--ascend-toolchain={CANN_CACHE} needs a checkout of CANN's public repository ge; "
-            "give --ascend-cann-source=DIR."
-        )
-    for name in ("--ascend-mindspore", "--ascend-mindspore-other"):
-        if values.given(name) and toolchain not in MINDSPORE_TOOLCHAINS:
-            raise pytest.UsageError(
-                f"{values.shown(name)} names a Python for MindSpore, but the "
-                f"toolchain is '{toolchain}'; add --ascend-toolchain={MINDSPORE_TOOLCHAINS[0]} or "
-                "leave it out."
-            )
-    return toolchain
+        if option.about and values.given(option.name) and option.about != chosen.name:
+            other = "--ascend-toolchain" if named else "--ascend-atc"
+            _refuse_both(values.shown(option.name), option.about, values.shown(other))
+    if atc and chosen.place:
+        _refuse_both(values.shown("--ascend-atc"), "atc", values.shown("--ascend-toolchain"))
+    return ToolchainChoice(chosen.name, atc) if atc else chosen
+
+
+def _of_releases(release: ReleaseSettings) -> ToolchainChoice:
+    """The toolchain that the releases name, a name or a path; else the reference.
+
+    Raises ``pytest.UsageError`` if they name several.
+    """
+    check_toolchains(release.releases)
+    if os.sep in release.toolchain:
+        return ToolchainChoice("atc", release.toolchain)
+    return ToolchainChoice(release.toolchain or REFERENCE)
 
 
 def _refuse_both(shown: str, about: str, other: str) -> None:
@@ -266,6 +233,7 @@ def _refuse_both(shown: str, about: str, other: str) -> None:
 
 def _chosen_by(values: Values, toolchain: str) -> str:
     """The most specific option that names the toolchain, with its value, for messages."""
-    names = (*_IMPLIES, "--ascend-toolchain")
-    given = (values.shown(name) for name in names if values.given(name))
+    given = (
+        values.shown(name) for name in ("--ascend-atc", "--ascend-toolchain") if values.given(name)
+    )
     return next(given, f"--ascend-toolchain={toolchain}")

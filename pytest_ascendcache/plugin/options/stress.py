@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.conformance import STRESS_RULE
+from pytest_ascendcache.plugin.options.nodes import NodeSettings
+from pytest_ascendcache.plugin.options.option import StressLength
+from pytest_ascendcache.plugin.options.table import SETTINGS_OF_INI
 from pytest_ascendcache.plugin.options.values import Values
 
 DEFAULT_STRESS_STEPS = 120
 """Steps of a stress run where neither steps nor seconds are given."""
 
-DEFAULT_OPERATORS = 8
-"""Operators of a stress run where no option gives a number."""
-
-_ASKS = ("--ascend-stress", "--ascend-stress-steps", "--ascend-stress-replay")
+DEFAULT_OPERATORS: int = SETTINGS_OF_INI["ascend_stress_operators"].default
 
 
 @dataclass(frozen=True)
 class StressSettings:
-    """A stress run, if one is ``asked`` for. It ends after ``seconds`` or ``steps``, whichever
-    comes first. ``history`` is the file it writes, ``replay`` a history whose steps it repeats."""
+    """A stress run, if one is ``asked`` for. It ends after ``seconds`` or ``steps``. ``history`` is
+    the file it writes, ``replay`` a history whose steps it repeats."""
 
     asked: bool = False
     seconds: float | None = None
@@ -34,67 +34,51 @@ class StressSettings:
     operators: int = DEFAULT_OPERATORS
 
 
-def draw_seed(config: pytest.Config) -> None:
-    """Draw the seed of a new stress run, where none is given.
-
-    It is stored as if it had been typed, so that xdist workers and repeat commands use the same.
-    """
-    option = config.option
-    is_new = option.ascend_stress is not None or option.ascend_stress_steps is not None
-    if is_new and option.ascend_stress_seed is None:
-        option.ascend_stress_seed = str(secrets.randbelow(2**32))
-
-
-def read_stress(values: Values) -> StressSettings:
-    """Check the options of stress runs together.
+def read_stress(values: Values, nodes: NodeSettings) -> StressSettings:
+    """Check the options of stress runs together. Where none is given, a new run draws its seed.
 
     Raises ``pytest.UsageError`` if they contradict each other, or the history cannot be read.
     """
-    asking = [each for each in _ASKS if values.given(each)]
+    amount: StressLength | Path | None = values["--ascend-stress"]
     rules = values["--ascend-rule"]
-    if asking and rules and STRESS_RULE not in rules:
+    if amount is not None and rules and STRESS_RULE not in rules:
         raise pytest.UsageError(
-            f"{values.shown(asking[0])} runs nothing where other rules are selected; add "
+            f"{values.shown('--ascend-stress')} runs nothing where other rules are selected; add "
             f"--ascend-rule={STRESS_RULE}, or leave one of the two out."
         )
-    asked = bool(asking) or STRESS_RULE in rules
-    replay = values["--ascend-stress-replay"]
+    replay = amount if isinstance(amount, Path) else None
+    length = amount if isinstance(amount, StressLength) else StressLength()
     if replay is not None:
-        for other in (*_ASKS[:2], "--ascend-stress-seed", "--ascend-stress-operators"):
-            if values.given(other):
-                raise pytest.UsageError(
-                    f"--ascend-stress-replay={replay} already fixes the steps; leave out "
-                    f"{values.shown(other)}."
-                )
-        _check_history(replay, values)
-    for detail in ("--ascend-stress-history", "--ascend-stress-seed", "--ascend-stress-operators"):
-        if values.given(detail) and not asked:
+        if values.given("--ascend-seed"):
             raise pytest.UsageError(
-                f"{values.shown(detail)} is about a stress run; add --ascend-stress=TIME."
+                f"--ascend-stress={replay} already fixes the steps; leave out "
+                f"{values.shown('--ascend-seed')}."
             )
-    seed = values["--ascend-stress-seed"]
+        _check_history(replay, nodes)
+    elif amount is not None and not values.given("--ascend-seed"):
+        values.give("--ascend-seed", str(secrets.randbelow(2**32)))
     return StressSettings(
-        asked=asked,
-        seconds=values["--ascend-stress"],
-        steps=values["--ascend-stress-steps"],
-        seed=1 if seed is None else seed,
-        history=values["--ascend-stress-history"],
+        asked=amount is not None or STRESS_RULE in rules,
+        seconds=length.seconds,
+        steps=length.steps,
+        seed=values["--ascend-seed"] if values.given("--ascend-seed") else 1,
+        history=values["ascend_stress_history"],
         replay=replay,
-        operators=values["--ascend-stress-operators"] or DEFAULT_OPERATORS,
+        operators=values["ascend_stress_operators"],
     )
 
 
-def _check_history(path: Path, values: Values) -> None:
+def _check_history(path: Path, nodes: NodeSettings) -> None:
     from pytest_ascendcache.stress import HistoryError, read_history
 
     try:
         header = read_history(path).header
     except HistoryError as error:
-        raise pytest.UsageError(f"--ascend-stress-replay: {error}") from None
-    nodes = values["--ascend-nodes"] or 1
-    if header.nodes != nodes and not values.given("--ascend-node"):
+        raise pytest.UsageError(f"--ascend-stress: {error}") from None
+    number = nodes.number or 1
+    if header.nodes != number and not nodes.directories:
         remedy = f"add --ascend-nodes={header.nodes}" if header.nodes > 1 else "leave it out"
         raise pytest.UsageError(
-            f"--ascend-stress-replay={path} was recorded on {header.nodes} nodes, and "
-            f"--ascend-nodes says {nodes}; {remedy}."
+            f"--ascend-stress={path} was recorded on {header.nodes} nodes, and "
+            f"--ascend-nodes says {number}; {remedy}."
         )

@@ -2,221 +2,107 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from pytest_ascendcache.plugin.options.option import (
-    BUDGET,
     CHIP,
     COMMAND,
     DIRECTORY,
     INPUT,
     JOURNAL,
     LIST,
+    NODES,
     OUTPUT,
-    SMOKE,
+    SELECTION,
+    STRESS,
     TEXT,
     Option,
-    duration,
+    Selection,
     one_of,
     seconds,
     whole,
 )
-
-OP_COMPILER = "op-compiler"
-"""The toolchain that consists of an ``op_compiler`` only."""
-
-CANN_CACHE = "cann-cache"
-"""The toolchain that is built from a checkout of CANN's sources."""
-
-TORCHAIR = "torchair"
-"""The toolchain that runs a user's TorchAir script."""
-
-MINDSPORE_ASCEND = "mindspore-ascend"
-"""The toolchain of document M: MindSpore's Ascend releases, with stand-ins for CANN."""
-
-MINDSPORE_TOOLCHAINS = ("mindspore-operator-cache", "mindspore-graph-cache", MINDSPORE_ASCEND)
-"""MindSpore's caches as toolchains; listed here so that help needs no import."""
-
-MATRICES = ("pairwise", "triples", "full")
-"""Values of ``--ascend-matrix``, the default first."""
-
-SUITES = ("core", "whole")
-"""Values of ``--ascend-suite``, the default first."""
+from pytest_ascendcache.plugin.options.toolchains import MINDSPORE_TOOLCHAINS, REFERENCE, TOOLCHAIN
 
 DEFAULT_RANKS = 4
 """The size of a gang where neither the test nor an option gives one."""
 
 _MOST_RANKS = 1024
-_MOST_NODES = 16
 _WEEK = 7 * 24 * 3600.0
 _SEED = 2**64 - 1
 
 _JUDGED = (
     Option(
         "--ascend-cache",
-        "judge a toolchain's compile cache with the built-in conformance suite, or with the tests "
-        "that are named; implied by options that name the toolchain, unless tests are named",
-    ),
-    Option(
-        "--ascend-toolchain=NAME",
-        "the toolchain to judge: reference (embedded), atc, op-compiler, cann-cache, "
-        "mindspore-operator-cache, mindspore-graph-cache, mindspore-ascend, or one that another "
-        "plugin provides",
-        TEXT,
-        ini=True,
-        asks=True,
+        "judge a compile cache by the built-in suite, or by the tests that are named; any option "
+        "that names a toolchain implies it",
     ),
     Option(
         "--ascend-atc=PATH",
-        "judge this ATC-compatible command (implies --ascend-toolchain=atc)",
+        "judge this atc, or a command with its interface",
         COMMAND,
         ini=True,
         asks=True,
         about="atc",
     ),
     Option(
-        "--ascend-op-compiler=PATH",
-        f"judge this op_compiler-compatible command (implies --ascend-toolchain={OP_COMPILER})",
-        COMMAND,
-        ini=True,
-        asks=True,
-        about=OP_COMPILER,
-    ),
-    Option(
-        "--ascend-cann-source=DIR",
-        "build the cache layer of this checkout of CANN's public repository ge and judge it "
-        f"(implies --ascend-toolchain={CANN_CACHE})",
-        DIRECTORY,
-        ini=True,
-        asks=True,
-        about=CANN_CACHE,
-    ),
-    Option(
-        "--ascend-mindspore=PYTHON",
-        "the Python of an environment with MindSpore's wheel, for the toolchains "
-        f"{', '.join(MINDSPORE_TOOLCHAINS)} (default: .venv-mindspore/bin/python, or this Python; "
-        "for mindspore-ascend build/mindspore-ascend/1.6.2/python)",
-        COMMAND,
+        "--ascend-toolchain=NAME[:WHERE]",
+        "judge atc, reference (embedded), op-compiler:PATH, torchair:SCRIPT.py, cann-cache:GE, "
+        f"{', '.join(MINDSPORE_TOOLCHAINS)}[:PYTHON], or one of another plugin",
+        TOOLCHAIN,
         ini=True,
         asks=True,
     ),
-    Option(
-        "--ascend-mindspore-other=PYTHON",
-        "the Python of an environment with another release of MindSpore; the judged release must "
-        "cope with the cache that this one leaves",
-        COMMAND,
-        ini=True,
-    ),
-    Option(
-        "--ascend-torchair-script=FILE.py",
-        "run this script, which compiles static kernels with TorchAir, and judge what it leaves",
-        INPUT,
-        about=TORCHAIR,
-    ),
-    Option(
-        "--ascend-torchair-cards=N",
-        "number of cards that script uses in runs on several cards (default: 2)",
-        whole(2, _MOST_RANKS),
-        default=2,
-        ini=True,
-    ),
-    Option(
-        "--ascend-soc=NAME",
-        "judge the toolchain for this chip (default: Ascend910B1)",
-        CHIP,
-        ini=True,
-        asks=True,
-    ),
+    Option("--ascend-soc=NAME", "the chip (default: Ascend910B1)", CHIP, ini=True, asks=True),
     Option(
         "--ascend-edition=NAME",
-        "judge by this edition of the documents, such as 7.0 or torchair-26.0, instead of the one "
-        "for the toolchain's version; the reference behaves accordingly. With --ascend-rules: list "
-        "its rules, or compare two editions",
+        "judge by this edition of the documents, such as 7.0, not by that of the toolchain's "
+        "version",
         TEXT,
         repeatable=True,
         ini=True,
-        asks=True,
-    ),
-    Option(
-        "--ascend-start=HOW",
-        "fork or process: start the reference or MindSpore by forking a warm parent (default), or "
-        "as fresh processes",
-        one_of("fork", "process"),
-        default="fork",
         asks=True,
     ),
     Option(
         "--ascend-defect=NAME",
-        "run the reference with a seeded defect, to see the checks fail",
+        "break the reference: a seeded defect, or all those of a vendor, such as cann",
         TEXT,
         asks=True,
-        about="reference",
-    ),
-    Option(
-        "--ascend-profile=NAME",
-        "run the reference with all the defects of a vendor, such as cann",
-        TEXT,
-        asks=True,
-        about="reference",
+        about=REFERENCE,
     ),
 )
 _CHECKS = (
     Option(
+        "--ascend-select=WHAT",
+        "core (default): each question once; whole: all types, moments, environments; triples, "
+        "full: more combinations; 60runs, 20m: what finds most for that price",
+        SELECTION,
+        default=Selection(),
+        ini=True,
+        repeats=False,
+        asks=True,
+    ),
+    Option(
         "--ascend-rule=ID",
-        "of the suite's checks, run only those of this rule",
+        "only the suite's checks of this rule",
         TEXT,
         repeatable=True,
         repeats=False,
         asks=True,
     ),
     Option(
-        "--ascend-suite=NAME",
-        "core (default): ask each question once, in the cases that catch a known defect; whole: "
-        "with every data type, moment and environment. A named part (a module, a check, -k, -m, "
-        "--ascend-rule) and any other --ascend-matrix always run whole",
-        one_of(*SUITES),
-        default=SUITES[0],
-        ini=True,
-        repeats=False,
-        asks=True,
-    ),
-    Option(
-        "--ascend-budget=AMOUNT",
-        "run the checks that catch the most known defects within a time or a number of runs of "
-        "atc, such as 10m or 100runs, and report what was left out",
-        BUDGET,
-        ini=True,
-        repeats=False,
-        asks=True,
-    ),
-    Option(
-        "--ascend-smoke",
-        f"a quick first selection: the same as --ascend-budget={SMOKE.runs}runs",
-        repeats=False,
-        asks=True,
-    ),
-    Option(
-        "--ascend-matrix=NAME",
-        "which combinations of options are compiled: pairwise covers every pair of levels "
-        "(default), triples every triple; full compiles all combinations of a reduced model",
-        one_of(*MATRICES),
-        default=MATRICES[0],
-        ini=True,
-        asks=True,
-    ),
-    Option(
         "--ascend-seed=N",
-        "seed of the generated operators, texts and numbers (default: 0, the same in every run); "
-        "stress has a seed of its own",
-        whole(0, 10**9),
+        "generate other operators, texts and numbers (default: 0; drawn for stress)",
+        whole(0, _SEED),
         default=0,
         ini=True,
         asks=True,
     ),
-    Option("--ascend-strict", "a broken 'should' rule fails instead of warning", ini=True),
+    Option("--ascend-strict", "a broken 'should' rule fails too", ini=True),
     Option(
         "--ascend-deviations=LIST",
         "known deviations: a TOML file, or a list of the package such as cann",
@@ -225,121 +111,66 @@ _CHECKS = (
         ini=True,
     ),
     Option(
-        "--ascend-timeout=SECONDS",
-        "time one toolchain process may take before its process group is killed (default: 120); "
-        "the ranks of a gang have twice that",
+        "--ascend-baseline=JSON",
+        "an earlier --ascend-report; what was broken there does not fail the run",
+        INPUT,
+        repeats=False,
+    ),
+    Option(
+        "--ascend-timeout=SEC",
+        "longest time of one compile (default: 120; ranks: twice that)",
         seconds(_WEEK),
         default=120.0,  # a real atc takes tens of seconds to start
         ini=True,
     ),
     Option(
         "--ascend-ranks=N",
-        "number of ranks of a test marked ascend_ranks without a number (default: "
-        f"{DEFAULT_RANKS}; with -n no more than there are workers)",
+        f"ranks of a gang whose test gives no number (default: {DEFAULT_RANKS})",
         whole(1, _MOST_RANKS),
         ini=True,
     ),
     Option(
-        "--ascend-real-waits",
-        "wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
-        ini=True,
-    ),
-    Option(
-        "--ascend-nodes=N",
-        "judge a cache that this many nodes share; each node is a separate mount of one "
-        "directory (needs root and FUSE)",
-        whole(2, _MOST_NODES),
+        "--ascend-nodes=N|DIR",
+        "judge a cache that N nodes share (needs root and FUSE), or real nodes that have the "
+        "shared directory mounted at DIR, DIR, ...",
+        NODES,
+        repeatable=True,
         asks=True,
     ),
     Option(
-        "--ascend-node=DIR",
-        "the same on real nodes: where one of them has the shared directory mounted; the run "
-        "creates a directory in it and removes it at the end",
-        DIRECTORY,
-        repeatable=True,
+        "--ascend-stress=WHAT",
+        "let ranks compile, delete and kill at random for 30s or 500steps; or repeat a "
+        "HISTORY.jsonl",
+        STRESS,
         asks=True,
     ),
 )
 _REPORTS = (
-    Option("--ascend-report=FILE.json", "write every verdict as JSON", OUTPUT),
+    Option("--ascend-report=JSON", "write every verdict to this file", OUTPUT),
+    Option("--ascend-html=HTML", "write a page with causes and rules", OUTPUT),
     Option(
-        "--ascend-html=FILE.html",
-        "write a page with every rule, combination and failure; it needs no network",
-        OUTPUT,
-    ),
-    Option(
-        "--ascend-badge=FILE.json",
-        "write a badge of the outcome, in the format of shields.io's endpoint",
-        OUTPUT,
+        "--ascend-resume=FILE",
+        "write each verdict as it is made; go on from there if the file exists",
+        JOURNAL,
     ),
     Option(
         "--ascend-language=LANGUAGE",
-        "language of the summary and of errors: zh or en (default: the locale's)",
+        "zh or en, of summary and errors (default: the locale's)",
         one_of("zh", "en"),
         ini=True,
         repeats=False,
-    ),
-    Option(
-        "--ascend-baseline=FILE.json",
-        "an earlier --ascend-report: what was already broken there does not fail the run",
-        INPUT,
-        repeats=False,
-    ),
-    Option(
-        "--ascend-resume=FILE.jsonl",
-        "write each verdict to this file as it is made; if the file exists, resume the run that "
-        "was interrupted",
-        JOURNAL,
-    ),
-)
-_STRESS = (
-    Option(
-        "--ascend-stress=TIME",
-        "for this long, let ranks compile, age, delete, damage and kill at random, and check the "
-        "outcome",
-        duration(5 * _WEEK),
-        asks=True,
-    ),
-    Option(
-        "--ascend-stress-steps=N",
-        "the same for this many steps; with --ascend-stress, whichever limit is reached first",
-        whole(1, 10**9),
-        asks=True,
-    ),
-    Option(
-        "--ascend-stress-seed=N",
-        "seed of the steps (default: drawn at random, and printed)",
-        whole(0, _SEED),
-    ),
-    Option(
-        "--ascend-stress-operators=N",
-        "number of operators that the ranks compile (default: 8); --ascend-ranks sets the number "
-        "of ranks",
-        whole(1, 1000),
-    ),
-    Option(
-        "--ascend-stress-history=FILE.jsonl",
-        "write every step to this file (default: next to the sandboxes)",
-        OUTPUT,
-    ),
-    Option(
-        "--ascend-stress-replay=FILE.jsonl",
-        "repeat the steps of a recorded history",
-        INPUT,
-        asks=True,
     ),
 )
 _EXISTING = (
     Option(
         "--ascend-audit=DIR",
-        "look for faults in an existing cache: kernel_cache, rank_*/kernel_meta, graph_cache, "
-        "static kernel outputs; strictly read-only, starts no toolchain",
+        "look for faults in a cache of CANN, MindSpore or TorchAir; read-only",
         DIRECTORY,
         repeatable=True,
     ),
     Option(
         "--ascend-audit-fix=PLAN.sh",
-        "write a shell script that removes what an audit found broken; nothing is removed now",
+        "write, but do not run, a script that removes what is broken",
         OUTPUT,
     ),
     Option(
@@ -350,41 +181,117 @@ _EXISTING = (
     ),
     Option(
         "--ascend-manifest-update",
-        "write the golden kernel manifests of the releases instead of comparing with them",
+        "approve a release's kernels: write its manifest",
         repeats=False,
     ),
 )
 _LOOKING = (
     Option(
         "--ascend-doctor",
-        "show which toolchains were found, what this machine lacks and how to get it, which rules "
-        "that makes not applicable, and what a run costs",
+        "show the toolchains found, what this machine lacks, and what a run costs",
         repeats=False,
         asks=True,
     ),
     Option(
         "--ascend-rules[=TEXT]",
-        "list the rules, or those with TEXT in their name, title or source, with level, number of "
-        "checks and source",
+        "list the rules, or those that contain TEXT; with two --ascend-edition, what changed",
         TEXT,
         repeats=False,
         asks=True,
         alone="/",
     ),
+    Option("--ascend-words", "explain the words of reports and messages", repeats=False),
+)
+_INI = (
+    Option(
+        "ascend_start=HOW",
+        "start the reference or MindSpore by 'fork' of a warm parent, or as a 'process' (default: "
+        "fork)",
+        one_of("fork", "process"),
+        default="fork",
+        ini=True,
+    ),
+    Option(
+        "ascend_real_waits=BOOL",
+        "wait for missing ranks as long as the vendor's shortest timeout (2 minutes)",
+        ini=True,
+    ),
+    Option(
+        "ascend_mindspore_other=PYTHON",
+        "the Python of another release of MindSpore, whose cache the judged one must cope with",
+        COMMAND,
+        ini=True,
+    ),
+    Option(
+        "ascend_torchair_cards=N",
+        "cards of a TorchAir script in runs on several cards (default: 2)",
+        whole(2, _MOST_RANKS),
+        default=2,
+        ini=True,
+    ),
+    Option(
+        "ascend_stress_operators=N",
+        "operators that the ranks of a stress run compile (default: 8)",
+        whole(1, 1000),
+        default=8,
+        ini=True,
+    ),
+    Option(
+        "ascend_stress_history=FILE.jsonl",
+        "where a stress run writes its steps (default: next to the sandboxes)",
+        OUTPUT,
+        ini=True,
+    ),
 )
 
 TABLE = {
     "what is judged": _JUDGED,
-    "which checks run, and how strictly": _CHECKS,
+    "which checks, how strictly": _CHECKS,
     "reports": _REPORTS,
-    "stress": _STRESS,
     "existing caches and releases": _EXISTING,
-    "looking around, without judging": _LOOKING,
+    "looking around": _LOOKING,
 }
 """The options by heading, in the order of ``pytest --help`` and docs/options.md."""
 
+SETTINGS_OF_INI = {option.name: option for option in _INI}
+"""What belongs to a project or a machine: settings of the ini file without an option."""
+
 OPTIONS = {option.name: option for options in TABLE.values() for option in options}
 """The options by name, in the same order."""
+
+ROWS = OPTIONS | SETTINGS_OF_INI
+"""Everything that can be set."""
+
+REMOVED = {
+    "--ascend-op-compiler": "--ascend-toolchain=op-compiler:{}",
+    "--ascend-cann-source": "--ascend-toolchain=cann-cache:{}",
+    "--ascend-torchair-script": "--ascend-toolchain=torchair:{}",
+    "--ascend-mindspore": "--ascend-toolchain=mindspore-operator-cache:{}",
+    "--ascend-mindspore-other": "-o ascend_mindspore_other={}",
+    "--ascend-torchair-cards": "-o ascend_torchair_cards={}",
+    "--ascend-start": "-o ascend_start={}",
+    "--ascend-real-waits": "-o ascend_real_waits=true",
+    "--ascend-profile": "--ascend-defect={}",
+    "--ascend-suite": "--ascend-select={}",
+    "--ascend-matrix": "--ascend-select={}",
+    "--ascend-budget": "--ascend-select={}",
+    "--ascend-smoke": "--ascend-select=60runs",
+    "--ascend-node": "--ascend-nodes={}",
+    "--ascend-badge": "ascendcache-badge REPORT.json {}",
+    "--ascend-stress-steps": "--ascend-stress={}steps",
+    "--ascend-stress-seed": "--ascend-seed={}",
+    "--ascend-stress-operators": "-o ascend_stress_operators={}",
+    "--ascend-stress-history": "-o ascend_stress_history={}",
+    "--ascend-stress-replay": "--ascend-stress={}",
+}
+"""Names of earlier days, and what says the same today."""
+
+
+class _Refused(argparse.Action):
+    """Remembers a removed name, which a usage error explains once the language is known."""
+
+    def __call__(self, _: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        setattr(namespace, self.dest, (option_string, values or "VALUE"))
 
 
 def add_options(parser: pytest.Parser, translate: Callable[[str], str] = str) -> None:
@@ -393,25 +300,37 @@ def add_options(parser: pytest.Parser, translate: Callable[[str], str] = str) ->
         title = f"{translate('Ascend operator compile caches')}: {translate(heading)}"
         group = parser.getgroup(f"ascendcache: {heading}", title)
         for option in options:
-            _add(parser, group, option, option.description(translate).replace("%", "%%"))
+            _add(group, option, option.description(translate).replace("%", "%%"))
+    for name in REMOVED:
+        group.addoption(
+            name, action=_Refused, dest="ascend_removed", nargs="?", help=argparse.SUPPRESS
+        )
+    for option in ROWS.values():
+        if option.ini:
+            kind: Literal["linelist", "string", "bool"] = "string" if option.kind else "bool"
+            kind = "linelist" if option.repeatable else kind
+            about = f"{translate('as')} {option.name}" if option.is_typed else ""
+            parser.addini(
+                option.key, about or option.description(translate), type=kind, default=None
+            )
 
 
-def _add(
-    parser: pytest.Parser, group: pytest.OptionGroup, option: Option, description: str
-) -> None:
+def _add(group: pytest.OptionGroup, option: Option, description: str) -> None:
     if option.kind is None:
         group.addoption(option.name, action="store_true", help=description)
-    else:
-        # Values stay texts until they are checked, so that xdist can send them to its workers.
-        group.addoption(
-            option.name,
-            action="append" if option.repeatable else "store",
-            **({"nargs": "?", "const": option.alone} if option.alone else {}),
-            default=None,
-            metavar=option.usage.partition("=")[2].rstrip("]"),
-            help=description,
-        )
-    if option.ini:
-        kind: Literal["linelist", "string", "bool"] = "string" if option.kind else "bool"
-        kind = "linelist" if option.repeatable else kind
-        parser.addini(option.key, f"see {option.name}", type=kind, default=None)
+        return
+    # Values stay texts until they are checked.
+    group.addoption(
+        option.name,
+        action="append" if option.repeatable else "store",
+        **({"nargs": "?", "const": option.alone} if option.alone else {}),
+        default=None,
+        metavar=option.usage.partition("=")[2].removesuffix("]" if option.alone else ""),
+        help=description,
+    )
+
+
+def refused_name(given: tuple[str, str]) -> str:
+    """The sentence about a removed option with its value."""
+    name, value = given
+    return f"{name} is now {REMOVED[name].format(value)}."

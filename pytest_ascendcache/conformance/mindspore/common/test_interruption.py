@@ -18,7 +18,9 @@ KILLED, MID_WRITE, POWER_LOSS, _ = CrashKind
 
 def _recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
     if not is_graph(network):
-        pytest.skip(f"{network.toolchain.name}: its linker's writes cannot be told from a record")
+        pytest.skip(
+            f"{network.toolchain.name}: a record does not show which writes are its linker's"
+        )
     network.evidence.crash = kind.value
     wanted = usual(network)
     running = network.interruption(wanted)

@@ -19,7 +19,7 @@ def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest)
     judged = network.toolchain
     if Capability.VERSION_STAMP not in judged.capabilities:
         pytest.skip(
-            f"{judged.name}: no other release is at hand; --ascend-mindspore-other names its Python"
+            f"{judged.name}: no other release is at hand; -o ascend_mindspore_other=PYTHON names it"
         )
     network.needs_reuse()
     other: Toolchain = cast(Any, judged).other_release
