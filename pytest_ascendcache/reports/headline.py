@@ -10,7 +10,6 @@ MODE = "--op_compiler_cache_mode"
 
 _CLAIMS = (
     ("changes == {}", "changed"),
-    ("written == {}", "changed"),
     ("returncode != 0", Ending.SUCCESS.value),
 )
 """What a condition that does not hold says of the cache, or of the exit status."""
