@@ -28,6 +28,7 @@ class OwnKernels:
     entries: OwnEntries
     findings: Findings
     version: int = 0
+    _by_chance: bool = False
     _fresh: dict[Any, str] = field(default_factory=dict)
     _of_mode: dict[Key, str] = field(default_factory=dict)
 
@@ -76,13 +77,15 @@ class OwnKernels:
                 same = {each: fresh[each] for each in wrong}
                 # Kernels that differ by chance may be equal by chance, too.
                 if wrong and any(fresh_digests(wrong) != same for _ in range(_AGAIN)):
+                    self._by_chance = True  # so what differs earlier or later may, too
+                    findings.facts.pop(Question.KERNELS, None)
                     raise NotDecidable("two fresh compiles give different kernels")
         except NotDecidable as reason:
             findings.cannot_tell(Question.KERNELS, reason)
             return
         self._judge_modes(judge, delivered)
         findings.asked.add(Question.KERNELS)
-        for each in wrong:
+        for each in () if self._by_chance else wrong:
             is_stale = delivered[each] in self._earlier(keys[each])
             fact = judge.kernel(each, Delivery.STALE if is_stale else Delivery.ANOTHER)
             findings.note(Question.KERNELS, [fact])
