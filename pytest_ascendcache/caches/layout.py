@@ -7,7 +7,7 @@ M, overview; facts ``mindspore-incremental`` sections 1.2 and 1.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -26,8 +26,11 @@ class CacheLayout:
 
     @property
     def kernel_cache(self) -> Path:
-        """The directory that holds one directory per SoC."""
-        return self.root / "kernel_cache"
+        """The directory that holds one directory per SoC. No document says where it is; CANN's is
+        in the root, but it may be deeper."""
+        usual = self.root / "kernel_cache"
+        deeper = () if usual.exists() else (*_below(self.root, 1), *_below(self.root, 2))
+        return min(deeper, default=usual)
 
     @property
     def ini_candidates(self) -> tuple[Path, Path]:
@@ -41,6 +44,10 @@ class CacheLayout:
         if not self.kernel_cache.is_dir():
             return []
         return sorted(each.name for each in self.kernel_cache.iterdir() if each.is_dir())
+
+
+def _below(root: Path, levels: int) -> Iterable[Path]:
+    return root.glob(f"{'*/' * levels}kernel_cache")
 
 
 @dataclass(frozen=True)
