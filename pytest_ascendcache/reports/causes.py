@@ -197,7 +197,9 @@ def _is_under(one: Cause, other: Cause) -> bool:
     untold = unknown and (other.fact is None or other.is_claim)
     if other.verdict in UNDECIDED:
         no_cache = one.is_misplaced or (one.is_basic and one.mode == "enable")
-        return no_cache or (one.verdict == "fail" and {*other.rules} <= {*one.rules})
+        said = other.fact.observed if other.fact is not None else ""
+        by_check = said.startswith("NotDecidable")  # not by the machine, which breaks no promise
+        return no_cache or (one.verdict == "fail" and by_check and {*other.rules} <= {*one.rules})
     if {*other.rules} <= {*one.rules} and (other.verdict == "warn" or untold):
         return True  # milder, or not told apart by a fact
     if _explains(one.rule, other.rule):

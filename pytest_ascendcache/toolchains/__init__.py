@@ -1,5 +1,6 @@
 """Systems under test behind one small protocol. This room does not judge."""
 
+from pytest_ascendcache.operators import OperatorInfo, write_opinfo
 from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
@@ -31,6 +32,7 @@ __all__ = [
     "ConvertResult",
     "KernelRunError",
     "ModelConverter",
+    "OperatorInfo",
     "ProcessLauncher",
     "Program",
     "RankProcess",
@@ -45,4 +47,5 @@ __all__ = [
     "TrainResult",
     "atc_toolchain",
     "op_compiler_toolchain",
+    "write_opinfo",
 ]

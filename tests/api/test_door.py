@@ -20,9 +20,8 @@ DOORS = {"pytest_ascendcache", "pytest_ascendcache.toolchains"}
 
 INTERNAL = {
     "docs/static-kernel-client.md": {"pytest_ascendcache.reference.static_kernel"},
-    "docs/static-kernel.md": {"pytest_ascendcache.operators"},
 }
-"""Pages that show the reference's own modules, and dumps of operators, which no test needs."""
+"""Pages that show the reference's own modules, which no test needs."""
 
 
 def test_few_names_are_public() -> None:

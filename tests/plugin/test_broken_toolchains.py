@@ -45,7 +45,7 @@ def test_elementary_checks_come_first_and_are_cheap(suite: pytest.Pytester) -> N
     first = [each for each in checks if is_elementary(each)]
     assert checks[: len(first)] == first
     functions = {each.partition("[")[0] for each in first}
-    assert len(functions) == 20
+    assert len(functions) == 21
     for document in ("cache_mode", "impl_mode", "incremental", "static_kernel"):
         costs = [runs_of(each) for each in first if each.startswith(f"{document}/")]
         assert 2 <= sum(costs) < 15, document

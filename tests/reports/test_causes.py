@@ -255,7 +255,14 @@ def test_entries_that_age_in_use_explain_what_is_compiled_again() -> None:
 
 
 def test_what_a_broken_rule_left_open_is_no_cause_of_its_own() -> None:
-    unclear = _broken("test_d.py::test_other", UNLISTED, "no state", verdict=Verdict.UNDECIDED)
+    open_fact = Fact.of(Aspect.UNDECIDED, "NotDecidable in conformance.test_other")
+    unclear = _broken(
+        "test_d.py::test_other",
+        UNLISTED,
+        "no state",
+        verdict=Verdict.UNDECIDED,
+        facts=[open_fact.as_dict()],
+    )
     (cause,) = causes([_unlisted(1), unclear])
     assert cause.verdict == "fail"
     assert cause.rules == {UNLISTED: 2}

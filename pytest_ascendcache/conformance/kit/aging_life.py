@@ -7,7 +7,7 @@ for about half an hour, in use, last used by a clock that is ahead, small, large
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -224,16 +224,14 @@ class _Limits:
         if life.succeeded:
             self._judge_scan(shelf, resting)
         if busy_orphans:
-            if life.succeeded:
-                gone = [
-                    kind
-                    for kind, each in files.items()
-                    if kind != _UNREADABLE and not all(map(Path.exists, each))
-                ]
-                self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
+            self._judge_busy(files)
             _remove(files)
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
+        self._judge_chips(elsewhere)
+
+    def _judge_chips(self, elsewhere: Iterable[Shelf]) -> None:
+        """Judge whether entries of other chips are left."""
         self._findings.asked.add(Question.CHIPS)
         for other in elsewhere:
             if other.gone():
@@ -252,6 +250,13 @@ class _Limits:
         if is_idle:
             self._idle = files
         return files
+
+    def _judge_busy(self, files: Mapping[str, tuple[Path, ...]]) -> None:
+        """Judge whether orphans in use are left. One that is a damaged entry may go at any time."""
+        if self._life.succeeded:
+            there = {kind for kind, each in files.items() if all(map(Path.exists, each))}
+            gone = [kind for kind in files if kind not in {*there, _UNREADABLE}]
+            self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
 
     def judge_idle_orphans(self) -> None:
         """Judge whether the idle orphans went in two runs over the limit.
