@@ -206,14 +206,18 @@ class Run(DeliveredKernels):
 
     @property
     def inert_changes(self) -> dict[str, Change]:
-        """What a run that must not use the cache changed of it: entries, also their times, and
-        ``op_cache.ini``, and whatever was removed. Looking at a file that is no entry, or changing
-        one of a toolchain's own such as a lock, is not using the cache."""
-        return self.entry_changes | {
-            path: change
-            for path, change in self.changes.items()
-            if (name := path.rpartition("/")[2]) != "op_cache.ini" and _ENTRY.fullmatch(name)
-        }
+        """What a run that must not use the cache changed of it, entries' times included. Looking
+        at a file that is no entry, or changing one of a toolchain's own that was there, such as a
+        lock, is not using the cache; adding one is."""
+        entries = {path for path in self.changes if _ENTRY.fullmatch(path.rpartition("/")[2])}
+        seen = {path: self.changes[path] for path in entries if not path.endswith("op_cache.ini")}
+        return self.storing_changes | seen
+
+    @property
+    def storing_changes(self) -> dict[str, Change]:
+        """What a run that must store nothing wrote: entries, ``op_cache.ini``, and any new file."""
+        added = {path: each for path, each in self.written.items() if each is Change.ADDED}
+        return self.entry_changes | added
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""

@@ -111,7 +111,7 @@ def test_a_debug_level_bypasses_the_cache(
     assert run[exp] in expected_outcomes(mode, bypassed, VALID)
     if bypassed:
         assert cache.fate(run, exp) in bystander_fates(options, cache.edition)
-        assert run.entry_changes == {}, "the cache was written to"
+        assert run.storing_changes == {}, "the cache was written to"
 
 
 @rule("debug/level-bypasses")
@@ -140,7 +140,7 @@ def test_a_debug_config_bypasses_the_cache(
     assert run[add] == BYPASSED
     assert run[exp] == UNCACHED
     assert cache.fate(run, add) in bystander_fates(options)
-    assert run.entry_changes == {}, "the cache was written to"
+    assert run.storing_changes == {}, "the cache was written to"
 
 
 @rule("debug/config-bypasses")
