@@ -29,13 +29,15 @@ class WarmCache:
 class Shared:
     """What checks of one session need not compile again.
 
-    ``fresh`` has kernels of compiles without a cache, ``fresh_runs`` their digests for each run.
+    ``fresh`` has kernels on which two compiles without a cache agree, ``first_fresh`` those of the
+    first one, ``fresh_runs`` the digests for each run.
     ``warm`` has copies of prepared caches below ``directory``; without one nothing is copied.
     ``socs`` says why a chip cannot be compiled for; empty if it can.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.fresh: dict[Any, bytes] = {}
+        self.first_fresh: dict[Any, bytes] = {}
         self.fresh_runs: dict[Any, dict[OperatorSpec, str]] = {}
         self.warm: dict[Any, WarmCache] = {}
         self.socs: dict[str, str] = {}

@@ -48,7 +48,7 @@ def test_elementary_checks_come_first_and_are_cheap(suite: pytest.Pytester) -> N
     assert len(functions) == 21
     for document in ("cache_mode", "impl_mode", "incremental", "static_kernel"):
         costs = [runs_of(each) for each in first if each.startswith(f"{document}/")]
-        assert 2 <= sum(costs) < 15, document
+        assert 2 <= sum(costs) < 18, document
 
 
 def _runs(suite: pytest.Pytester) -> int:

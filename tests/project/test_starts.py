@@ -96,6 +96,6 @@ def test_cases_that_share_a_story_are_known_to_share_its_runs() -> None:
         for name, taken in re.findall(
             r"^def (test_\w+)\((.*?)\) -> None:", path.read_text("utf-8"), re.MULTILINE | re.DOTALL
         )
-        if re.search(r"\btogether: Together\b", taken)
+        if re.search(r"\b(together: Together|compiled: Compiled)\b", taken)
     }
     assert sharing == TOGETHER

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.combinations.walker import changes
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.together import Together
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     FORCE,
@@ -19,8 +21,9 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     OTHER_SOCS,
     rule,
 )
+from pytest_ascendcache.conformance.kit.walked import delivered_beside, refused_elsewhere
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 
 node = partial(operator_of, name="node")
@@ -56,6 +59,10 @@ PAIRS = {
     "shape": (_ADD, node("Add", (4, 16), (4, 16))),
     "shape-transposed": (_ADD, node("Add", (8, 4), (8, 4))),
     "shape-rank": (_ADD, node("Add", (32,), (32,))),
+    "shape-leading-1": (
+        _mean((1,), False, (4,)),
+        node("ReduceMeanD", (1, 4, 4), outs=((1, 4),), axes=(1,), keep_dims=False),
+    ),
     "shape-of-second-input": (_ADD, node("Add", (4, 8), (1, 8))),
     "shape-of-equal-digits": (node("Add", (1, 28), (1, 28)), node("Add", (12, 8), (12, 8))),
     "shape-by-256": (node("Add", (2, 8), (2, 8)), node("Add", (2, 264), (2, 264))),
@@ -143,6 +150,17 @@ def test_a_changed_parameter_has_its_own_entry(
     runs = [cache.compile(each, mode=ENABLE) for each in (base, variant)]
     assert runs[0][base] == runs[1][variant] == HIT
     assert runs[0].served_from(base) != runs[1].served_from(variant)
+
+
+@rule("cache-mode/key-separates")
+def test_a_type_that_is_refused_is_refused_beside_a_warm_cache(cache: CacheUnderTest) -> None:
+    """Types of the same width, or nearly of the same name."""
+    cache.compile(_ADD, mode=ENABLE)
+    others = [changed for what, changed in changes(_ADD) if what.startswith("type: ")]
+    delivered = delivered_beside(cache, others)
+    require_none([*refused_elsewhere(cache, delivered)], cache.evidence)
+    if len(delivered) == len(others):
+        raise NotDecidable("every one of these types is compiled")
 
 
 @rule("cache-mode/key-separates")

@@ -15,7 +15,12 @@ from pytest_ascendcache.conformance.kit.generated import (
 from pytest_ascendcache.conformance.kit.implementations import tables_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
-from pytest_ascendcache.conformance.kit.walked import refused_elsewhere, sharing, walked
+from pytest_ascendcache.conformance.kit.walked import (
+    delivered_beside,
+    refused_elsewhere,
+    sharing,
+    walked,
+)
 from pytest_ascendcache.contract import Capability, PrecisionFile
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
@@ -64,7 +69,8 @@ def test_a_change_anywhere_in_a_description_counts(cache: CacheUnderTest, matrix
     stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
     served = cache.compile(*shuffled(fresh, seed=seeded(2)), mode=ENABLE)
     wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
-    facts = [*runs.facts(wrong, served), *refused_elsewhere(cache, found.refused.values())]
+    delivered = delivered_beside(cache, found.refused.values())
+    facts = [*runs.facts(wrong, served), *refused_elsewhere(cache, delivered)]
     if cache.marks:
         facts += sharing(served, found.distinct)
     cache.evidence.notes.append(

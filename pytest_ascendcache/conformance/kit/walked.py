@@ -96,10 +96,17 @@ def sharing(served: Run, distinct: Collection[OperatorSpec]) -> Iterator[Fact]:
                 yield outcome_fact(HIT, [NEW], each, detail=detail)
 
 
-def refused_elsewhere(cache: CacheUnderTest, operators: Iterable[OperatorSpec]) -> Iterator[Fact]:
-    """Facts about operators that are refused without a cache and delivered beside this one."""
-    for each in operators:
-        run = cache.unwatched(cache.request(each, mode=CacheMode.ENABLE))
-        if run.succeeded and not _fresh(cache, each).succeeded:
+def delivered_beside(
+    cache: CacheUnderTest, operators: Iterable[OperatorSpec]
+) -> list[OperatorSpec]:
+    """Those of the operators that are delivered beside this warm cache."""
+    requests = {each: cache.request(each, mode=CacheMode.ENABLE) for each in operators}
+    return [each for each, request in requests.items() if cache.unwatched(request).succeeded]
+
+
+def refused_elsewhere(cache: CacheUnderTest, delivered: Iterable[OperatorSpec]) -> Iterator[Fact]:
+    """Facts about delivered operators that are refused without a cache."""
+    for each in delivered:
+        if not _fresh(cache, each).succeeded:
             detail = "it is refused without a cache, and delivered a kernel beside a warm one"
             yield Fact.seen(Delivery.ANOTHER, detail, each)
