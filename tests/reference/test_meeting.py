@@ -14,6 +14,8 @@ from contextlib import closing
 import pytest
 
 from pytest_ascendcache.observation import meeting_place
+from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
+from pytest_ascendcache.reference.incremental.surroundings import GangSettings
 from pytest_ascendcache.reference.meeting import MeetingLine, poll
 from pytest_ascendcache.reference.static_kernel.client import CardsError
 from pytest_ascendcache.reference.static_kernel.client.cards import MEETING, CardsPolicy
@@ -120,3 +122,23 @@ def test_after_half_a_message_there_is_no_other(monkeypatch):
         while (messages := other.receive()) is not None:
             received += messages
     assert received == []
+
+
+@pytest.mark.parametrize("of", ["ranks", "cards"])
+def test_who_was_not_heard_before_all_had_met_does_not_go_on(of):
+    """The second process of a rank may have connected, but not said its number yet."""
+    with meeting_place(2) as place:
+        world = World(size=2, port=place.port)
+        if of == "ranks":
+            host = RendezvousPolicy().open(GangSettings(0, 2, world.host, place.port, 5, 1.0))
+        else:
+            host = CardsPolicy().open(world, "2")
+        silent = socket.create_connection((world.host, world.port))
+        card = arrive(world, 1, {"news": {}})
+        if of == "ranks":
+            host.meet()
+        else:
+            host.exchange({}, MEETING)
+            host.close()
+        assert any("go" in each for each in heard(card))
+        assert not any("go" in each for each in heard(silent))

@@ -468,6 +468,9 @@ class _Counting(Host):
         if self._missing:
             super()._arrive(descriptor, message)
 
+    def _start(self):
+        self._hub.tell({"go": True})
+
 
 @defect(DELETION, overrides=RendezvousPolicy.open)
 def connections_count_as_ranks(self, right, gang):

@@ -123,8 +123,15 @@ class Host:
             self._failed = failure_message(error)
             self._hub.tell(self._failed)
             raise
-        self._hub.tell({"go": True})
+        self._start()
         self._hub.close()
+
+    def _start(self) -> None:
+        """Send ``go`` to every rank. Who connected and was not heard yet is none of them: the
+        second process of a rank, or a stranger."""
+        too_late = failure_message(gang_failed("all ranks had met before this process was heard"))
+        for descriptor, line in self._hub.lines.items():
+            line.send({"go": True} if descriptor in self._ranks else too_late)
 
     def abandon(self, reason: str) -> None:
         # Ranks that arrive only now are sent the error that ended the meeting.

@@ -136,7 +136,9 @@ class CardZero(Cards):
                 self._give_up(self._policy.late(missing, seconds))
         everybody = [self._news[each] for each in range(self._world.size)]
         self._news.clear()
-        self._hub.tell({"go": everybody})
+        for descriptor, line in self._hub.lines.items():
+            if descriptor in self._ranks:  # not a second process of a rank, not heard yet
+                line.send({"go": everybody})
         return everybody
 
     def wait(self, descriptor: int) -> None:
