@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import is_stream, read_text, write_output
+from pytest_ascendcache.reports.answer import left_out
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.words import count
 
@@ -28,7 +29,8 @@ def badge(report: Document) -> str:
 def message_and_colour(report: Document) -> tuple[str, str]:
     """The worst result of a report in a few words, and the badge's colour.
 
-    The badge is green only if every applicable rule has passed and every check has a verdict.
+    The badge is green only if every applicable rule has passed, every check has a verdict, and
+    no budget left checks out.
     """
     counts = {verdict: report["totals"]["rules"][verdict.value] for verdict in Verdict}
     applicable = sum(counts.values()) - counts[Verdict.NOT_APPLICABLE]
@@ -48,6 +50,8 @@ def message_and_colour(report: Document) -> tuple[str, str]:
             f"{passed} of {applicable} rules pass, {count(known, 'known deviation')}",
             "yellowgreen",
         )
+    if left_out(report):
+        return f"{passed} rules pass within a budget", "lightgrey"
     return f"{passed} rules pass", "brightgreen"
 
 

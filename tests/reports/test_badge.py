@@ -43,6 +43,16 @@ def test_a_badge_says_the_worst(
     assert message_and_colour(report) == badge
 
 
+def test_a_badge_is_not_green_where_a_budget_left_checks_out() -> None:
+    counts = {verdict.value: 30 * (verdict is Verdict.PASS) for verdict in Verdict}
+    report = {
+        "totals": {"rules": counts},
+        "checks_without_verdict": 0,
+        "selection": {"checks": 40, "of_checks": 897},
+    }
+    assert message_and_colour(report) == ("30 rules pass within a budget", "lightgrey")
+
+
 def test_a_badge_is_made_from_a_report(pytester: pytest.Pytester) -> None:
     release = pytester.path / "release.toml"
     release.write_text("soc = 'Ascend910B1'\n[options]\nop_compiler_cache_mode = 'enable'\n")
