@@ -19,6 +19,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     OverTooSoon,
     Rehearse,
     ended_well,
+    ended_without,
     settled,
     wait,
     wait_until,
@@ -30,10 +31,11 @@ from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_pl
 from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
 from pytest_ascendcache.toolchains import RankProcess
 
-Expected = bool | tuple[Numbers, int]
-"""Whether all have to end well, or what is wrong if all processes of a rank do."""
+Expected = bool | int | tuple[Numbers, int]
+"""Whether all have to end well, the number of the rank whose absence all have to name, or what is
+wrong if all processes of a rank end well."""
 Story = Callable[["OwnMeeting", list[int]], Expected]
-_SIZES = (2, 3, 4, 8, 11, 12)
+_SIZES, _FEW = (2, 3, 4, 8, 11, 12), (3, 4, 5)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 
 
@@ -49,13 +51,15 @@ class OwnMeeting:
         self._ranks: list[RankProcess] = []
         self._too_soon = False
 
-    def comes(self, *ranks: int, size: int | None = None) -> None:
+    def comes(self, *ranks: int, size: int | None = None, timeout: int | None = None) -> None:
         """Start these ranks, which believe that there are ``size``. None has kernels in common with
-        another one."""
+        another one. ``timeout`` is their own, in seconds of waiting."""
         for rank in ranks:
             own = {"MS_COMPILER_CACHE_PATH": str(self._network.site / f"host{len(self._ranks)}")}
             if size is not None:
                 own["RANK_SIZE"] = str(size)
+            if timeout is not None:
+                own["HCCL_CONNECT_TIMEOUT"] = str(timeout)
             request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
             self._ranks.append(self._watch.start(request))
 
@@ -66,24 +70,28 @@ class OwnMeeting:
     def all_have_come(self) -> None:
         """Note whether the first still waits when the last does: otherwise nobody could meet."""
         self.settle()
-        self._too_soon = self._ranks[0].running.has_ended
+        self._too_soon |= self._ranks[0].running.has_ended
 
-    def first_leaves(self) -> None:
-        """Kill the rank that came first."""
-        process = self._ranks.pop(0)
+    def leaves(self, rank: int) -> None:
+        """Kill a rank."""
+        process = next(each for each in self._ranks if rank_of(each.request) == str(rank))
+        self._ranks.remove(process)
         process.kill()
         wait(self._watch, process, self._second, self._timeout)
 
-    def stranger(self, says: bytes) -> None:
-        """Something else connects to rank 0 and stays."""
+    def stranger(self, says: bytes, stays: bool = True) -> None:
+        """Something else connects to rank 0."""
 
         def connects() -> bool:
             with suppress(OSError):
                 place = (self._gang.host, self._gang.port)
                 other = self._strangers.enter_context(socket.create_connection(place, 1.0))
                 other.sendall(says)
+                if not stays:
+                    other.close()
                 return True
-            return False
+            self._too_soon = any(each.running.has_ended for each in self._ranks)
+            return self._too_soon
 
         wait_until(connects)
 
@@ -101,6 +109,9 @@ class OwnMeeting:
             )
         if self._too_soon:
             raise OverTooSoon
+        if isinstance(well, int) and not isinstance(well, bool):
+            for run in runs:
+                ended_without(run, well)
 
 
 def _everybody(meeting: OwnMeeting, ranks: list[int]) -> bool:
@@ -149,16 +160,9 @@ def _one_beyond(meeting: OwnMeeting, ranks: list[int]) -> bool:
 
 def _gone_and_back(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(ranks[0])
-    meeting.first_leaves()
+    meeting.leaves(ranks[0])
     meeting.comes(*ranks)
     return 0 in ranks[1:]  # a rank 0 that is killed may leave its port taken
-
-
-def _gone(meeting: OwnMeeting, ranks: list[int]) -> bool:
-    meeting.comes(*ranks[:-1])
-    meeting.first_leaves()
-    meeting.comes(ranks[-1])
-    return False
 
 
 def _stranger(says: bytes, instead: bool) -> Story:
@@ -183,7 +187,6 @@ STORIES: dict[str, Story] = {
     "one-of-a-larger-gang": _one_of_a_larger_gang,
     "one-beyond": _one_beyond,
     "gone-and-back": _gone_and_back,
-    "gone": _gone,
     "silent-stranger": _stranger(b"", instead=True),
     "silent-stranger-beside-all": _stranger(b"", instead=False),
     "garbage": _stranger(_GARBAGE, instead=True),
@@ -206,5 +209,44 @@ def test_a_network_runs_if_and_only_if_everybody_is_there(
         with meeting_place(size, timeout) as gang, network.watch() as watch:
             meeting = OwnMeeting(network, gang, watch, second)
             meeting.end(well=STORIES[story](meeting, ranks))
+
+    rehearse(play)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("number", range(6))
+def test_a_drawn_meeting_ends_as_it_must(
+    network: NetworkUnderTest, rehearse: Rehearse, number: int
+) -> None:
+    """Ranks come in any order. Port scans come and go, which is no reason to end. Then a rank that
+    had met the others is killed, or the last one never comes, or all are there."""
+    draw = random.Random(f"{seeded(8)}{number}")
+    size = draw.choice(_FEW)
+    ranks = draw.sample(range(size), size)
+    happens = ("complete", "bereft", "short")[number % 3]
+    if happens == "bereft" and not ranks[-1]:  # rank 0 keeps the meeting place
+        ranks.reverse()
+    *first, last = ranks
+
+    def play(second: float) -> None:
+        timeout = SHORTEST_WAIT if happens == "short" else LONGEST_WAIT
+        with meeting_place(size, timeout) as gang, network.watch() as watch:
+            meeting = OwnMeeting(network, gang, watch, second)
+            for rank in first:
+                meeting.comes(rank)
+                if happens != "short" and draw.random() < 0.5:
+                    meeting.settle()
+            meeting.settle()
+            if 0 in first:
+                for _ in range(draw.randrange(3)):
+                    meeting.stranger(b"", stays=False)
+            if happens == "bereft":
+                meeting.leaves(_not_0(first))
+            if happens == "short":
+                meeting.all_have_come()
+                meeting.end(well=last)
+                return
+            meeting.comes(last, timeout=None if happens == "complete" else SHORTEST_WAIT)
+            meeting.end(well=happens == "complete")
 
     rehearse(play)
