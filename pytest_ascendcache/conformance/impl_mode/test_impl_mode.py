@@ -289,6 +289,18 @@ def test_a_name_goes_before_a_type(
     judge_numbers(run)
 
 
+@rule("impl-mode/precision-file")
+def test_equal_operators_of_a_run_have_the_modes_of_their_names(
+    cache: CacheUnderTest, judge_numbers: Numbers
+) -> None:
+    """Compiled and served, in one run that asks for the fast one first."""
+    modes = (HIGH_PERFORMANCE, HIGH_PRECISION)
+    twins = {each.named(f"impl_{each.type}_{mode}"): mode for each in PROBES for mode in modes}
+    names = {each.name: mode for each, mode in twins.items()}
+    for _ in ("compiled", "served"):
+        judge_numbers(cache.compile(*twins, mode=ENABLE, **by_file({}, names)))
+
+
 @rule("impl-mode/user-copy")
 @pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
 def test_a_copied_table_selects_the_same_kernels(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
@@ -48,6 +48,8 @@ _UNREADABLE = "unreadable-metadata"
 _RUNS = 2
 """Runs within which idle orphans have to go: the second may see what the first did not."""
 _SECTION = "[op_compiler_cache]"
+_ZONES = "CST-8", "EST5"
+"""Time zones of runs, east and west of Greenwich: idle times are the same in all of them."""
 
 
 def aging(life: Life) -> None:
@@ -112,6 +114,7 @@ class _Limits:
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
         self._users = count(1)
+        self._zones = cycle(_ZONES)
         self._ini: Mapping[str, str] = {}
         candidates = self._cache.layout.ini_candidates
         self._created = {path: path.read_bytes() for path in candidates if path.exists()}
@@ -206,7 +209,12 @@ class _Limits:
             rest_entry(entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
         user = f"user{next(self._users)}"
-        limits = {**environment(*variables), "USER": user, "LOGNAME": user}
+        limits = {
+            **environment(*variables),
+            "USER": user,
+            "LOGNAME": user,
+            "TZ": next(self._zones),
+        }
         started = int(time.time())
         size = sum(path.stat().st_size for each in files.values() for path in each)
         due = AgingShelf(
