@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -188,6 +189,7 @@ def _serve(requests: socket.socket, named: Callable[[str], Program]) -> int:
         os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    time.tzset()
     stay_warm()
     return named(request["program"])(request["argv"], os.environ)
 
