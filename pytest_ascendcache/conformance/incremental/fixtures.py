@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,10 +14,12 @@ from pytest_ascendcache.conformance.kit.vocabulary import needs, needs_meeting
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Aspect, Ending
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
+from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, probe_network
+from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.processes.waiting import wait_until as look_until
-from pytest_ascendcache.toolchains import RankProcess, Toolchain
+from pytest_ascendcache.toolchains import RankProcess, Toolchain, TrainRequest
 
 __all__ = ["rehearse"]
 
@@ -97,6 +100,24 @@ def wait_until(happened: Callable[[], bool]) -> None:
     """Wait for something that shows in files. Fails if it does not happen in time."""
     if not look_until(happened, HANGS):
         pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")
+
+
+def recorded(
+    network: NetworkUnderTest, toolchain: Toolchain, request: TrainRequest
+) -> Interruption[NetworkRun]:
+    """A rank of a gang, ready to be held. The recording is of the same rank without a gang."""
+    needs(toolchain, Action.HOLD)
+    alone = replace(network.request(NETWORK, 0), second=request.second)
+    planned = [alone]
+
+    def start(plan: FaultPlan) -> NetworkRun:
+        return network.attempt(replace(planned[-1], plan=plan))
+
+    logs, route = network.new_directory() / "record", toolchain.fault_route()
+    interruption = Interruption(network.cache, logs, route, start)
+    interruption.reset()
+    planned.append(request)
+    return interruption
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_without,
     named,
     published,
+    recorded,
     settled,
     wait,
     wait_until,
@@ -44,6 +45,7 @@ from pytest_ascendcache.contract.ranks import (
     is_rank_id,
     kernel_meta,
 )
+from pytest_ascendcache.faults import Act
 from pytest_ascendcache.observation import (
     Address,
     NetworkRun,
@@ -52,6 +54,7 @@ from pytest_ascendcache.observation import (
     probe_network,
 )
 from pytest_ascendcache.ranks import Rank
+from pytest_ascendcache.toolchains import Toolchain
 
 TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
 
@@ -258,6 +261,25 @@ def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
         assert run.compiled == lacks, f"{where} compiles others, too"
         for each in beside:
             each.are_untouched(network.evidence, where)
+
+
+@rule("ranks/isolated")
+def test_a_rank_leaves_alone_what_a_rank_of_nearly_its_number_is_writing(
+    network: NetworkUnderTest, toolchain: Toolchain
+) -> None:
+    """Rank 10 stands before it gives its first file a name, and before its last change."""
+    writing = recorded(network, toolchain, network.request(NETWORK, 10))
+    changes = [each for each in writing.holdable if each.act.changes]
+    renames = [each for each in changes if each.act is Act.RENAME]
+    for at in (*renames[:1], changes[-1]):
+        writing.reset()
+        with writing.held(at) as other:
+            ended_well(network.run(NETWORK, rank=1))
+            other.release()
+            ended_well(other.result())
+        assert len(published(network, 10)) == len(EVERYTHING), (
+            f"a run of rank 1 costs rank 10, which stood before {at}, its kernels"
+        )
 
 
 @rule("ranks/scenarios-separate")

@@ -7,8 +7,6 @@ measuring ranks shorter ones, which shows a timeout that is cut short.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pytest_ascendcache.conformance.incremental.fixtures import (
@@ -17,15 +15,14 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_well,
     ended_without,
     published,
+    recorded,
     wait,
     wait_until,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT
-from pytest_ascendcache.faults import Action, FaultPlan
-from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, Watch, meeting_place
-from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.toolchains import Toolchain, TrainRequest
+from pytest_ascendcache.observation import NetworkUnderTest, Watch, meeting_place
+from pytest_ascendcache.toolchains import Toolchain
 
 TIMEOUT = 600
 """``HCCL_CONNECT_TIMEOUT`` of the judged ranks with real waits, in seconds."""
@@ -106,7 +103,7 @@ def test_a_rank_waits_from_its_arrival_on(
     def story(second: float) -> None:
         with meeting_place(2, TIMEOUT // 2) as gang, network.watch() as watch:
             request = network.request(NETWORK, late, gang, second=second)
-            computing = _recorded(network, toolchain, request)
+            computing = recorded(network, toolchain, request)
             at = next(each for each in computing.holdable if each.act.changes)
             with computing.held(at) as rank:
                 _passes(network, watch, TIMEOUT // 2, second)
@@ -116,21 +113,3 @@ def test_a_rank_waits_from_its_arrival_on(
                 ended_well(rank.result(), wait(watch, other, second, TIMEOUT))
 
     rehearse(story)
-
-
-def _recorded(
-    network: NetworkUnderTest, toolchain: Toolchain, request: TrainRequest
-) -> Interruption[NetworkRun]:
-    """A rank of a gang, ready to be held. The recording is of the same rank without a gang."""
-    needs(toolchain, Action.HOLD)
-    alone = replace(network.request(NETWORK, 0), second=request.second)
-    planned = [alone]
-
-    def start(plan: FaultPlan) -> NetworkRun:
-        return network.attempt(replace(planned[-1], plan=plan))
-
-    logs, route = network.new_directory() / "record", toolchain.fault_route()
-    interruption = Interruption(network.cache, logs, route, start)
-    interruption.reset()
-    planned.append(request)
-    return interruption
