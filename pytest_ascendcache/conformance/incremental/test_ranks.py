@@ -33,6 +33,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
+from pytest_ascendcache.conformance.kit.spellings import SIGNS
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
 from pytest_ascendcache.contract.facts import Delivery, Numbers, Place
@@ -65,6 +66,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "rank-in-the-working-directory": {"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "300"},
     "both-set": {"RANK_ID": "2"},
     "relative-path": {"MS_COMPILER_CACHE_PATH": "below/here", "RANK_ID": "10"},
+    "signs-and-letters": {"MS_COMPILER_CACHE_PATH": f"{SIGNS}/算子", "RANK_ID": "1"},
     "other-variables": {
         "RANK_ID": "2",
         "DEVICE_ID": "1",

@@ -116,10 +116,13 @@ def paths(allowed: frozenset[Reading] = SAME, link: frozenset[Reading] = SAME) -
     )
 
 
+SIGNS = "10:30 a,b;c=d#e%s"
+"""A name with signs that end a name elsewhere: in search paths, lists, ini files and formats."""
 DIRECTORIES = (
     *paths(link=CLEAN),
     _framed("a slash at the end", "{}/"),
     Way("many letters of other scripts", lambda text, _: _moved(text, f"{LONG}/缓存-кэш")),
+    Way("signs that separate elsewhere", lambda text, _: _moved(text, SIGNS), SAME | CLEAN),
     Way("an empty variable beside it", lambda text, _: text, SAME, {"ASCEND_CACHE_PATH": ""}),
 )
 RELATIVE = Way("a relative path", lambda text, cache: os.path.relpath(text, cache.work), CLEAN)
