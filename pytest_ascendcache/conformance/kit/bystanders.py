@@ -71,10 +71,14 @@ class HoldingProcess:
         self.process.communicate()
         return status
 
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
+    def kill(self, reaped: bool = True) -> None:
+        """Kill the process with SIGKILL. One that its parent does not wait for, as in a container
+        without an init process, remains as a zombie."""
         self.process.kill()
-        self.process.communicate()
+        if reaped:
+            self.process.communicate()
+        else:
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
 
     def _do(self, path: Path) -> int:
         request = ByHand(str(path), self.kernels.work)

@@ -203,9 +203,9 @@ def test_another_programs_install_py_is_not_waited_for(kernels: StaticKernelsUnd
 
 
 @rule("static-kernel/shared-package")
-@pytest.mark.parametrize("killed", [False, True], ids=["ends", "killed"])
+@pytest.mark.parametrize("killed", ["", "killed", "zombie"], ids=lambda each: each or "ends")
 def test_a_package_stays_until_both_who_installed_it_are_gone(
-    kernels: StaticKernelsUnderTest, killed: bool
+    kernels: StaticKernelsUnderTest, killed: str
 ) -> None:
     """Two processes share a package that a cache keeps. Each installs and uninstalls it.
 
@@ -216,7 +216,7 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
         assert (installed := first.begin()) == 0, f"the first install ended with {installed}"
         joined = second.begin() == 0
         if killed:
-            first.kill()
+            first.kill(reaped=killed != "zombie")
         else:
             assert first.end() == 0, "the first process cannot uninstall"
         if joined:
