@@ -22,7 +22,7 @@ class FileState:
     """The state of a file, directory or link. Times are in nanoseconds, the size in bytes.
 
     ``sha256`` is the digest of a regular file's content, else empty; ``target`` is a link's text;
-    ``text`` is the content of a small JSON file, for showing differences.
+    ``text`` is the content of a small JSON or ini file, for differences.
     """
 
     kind: str
@@ -134,7 +134,7 @@ def _look(path: str) -> FileState:
     elif stat.S_ISREG(info.st_mode):
         kind = "file"
         digest, content = _digest(path, info)
-        if path.endswith(".json"):
+        if path.endswith((".json", ".ini")):
             text = content.decode("utf-8", "replace")
     return FileState(
         kind=kind,

@@ -1,10 +1,12 @@
 """What holds after every run, whatever a check asks: asked of each at the gate, at no further run.
 
-A run that reports success delivers kernels, and files that a user wrote stay byte for byte.
+A run that reports success delivers kernels, and files that a user wrote stay byte for byte, except
+for notes of a toolchain in ``op_cache.ini``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from pytest_ascendcache.observation.gated_run import GatedRun, ProcessKind
 from pytest_ascendcache.observation.run import Run
 
 INI = "op_cache.ini"
+_NOTE = re.compile(r"(?!\w*cache_size)\w+\s*=", re.IGNORECASE)
 _INPUTS = frozenset(
     {
         *("singleop", "op_precision_mode", "op_debug_config", "keep_dtype"),
@@ -66,7 +69,7 @@ def without_kernel(run: Run) -> Iterator[Fact]:
 
 def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
     """An ``op_cache.ini`` that lay there before is its user's, valid or not. One that the toolchain
-    itself made, and nobody changed, is not: CANN notes versions in it."""
+    itself made, and nobody changed, is not. CANN notes versions in either."""
     for directory, snapshot in run.after.items():
         then = run.before[directory].files if directory in run.before else {}
         for path, after in snapshot.files.items():
@@ -77,10 +80,16 @@ def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
         for path, before in snapshot.files.items():
             if path.rpartition("/")[2] == INI and before.kind == "file":
                 now = run.after[directory].files.get(path)
-                changed = now is None or now.sha256 != before.sha256
+                changed = now is None or _of_the_user(now.text) != _of_the_user(before.text)
                 if changed and before.sha256 not in made:
                     how = "is gone" if now is None else "has another content"
                     yield _touched(INI, f"{path}, which was there before, {how}")
+
+
+def _of_the_user(text: str) -> list[str]:
+    """The lines of an ``op_cache.ini`` that are not a toolchain's notes about itself."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if not _NOTE.match(line)]
 
 
 def _option_files(run: GatedRun[Any]) -> Iterator[Fact]:

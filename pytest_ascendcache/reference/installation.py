@@ -39,7 +39,9 @@ class InstallationPolicy:
         another version would purge the cache, and a misspelt one must not.
         """
         opp = environ.get("ASCEND_OPP_PATH", "")
-        if opp and not Path(opp).is_dir():
+        if not opp:
+            return "built-in"
+        if not Path(opp).is_dir():
             raise invalid_path(opp, "ASCEND_OPP_PATH", "there is no such directory")
         return _version(Path(opp), "ASCEND_OPP_PATH") or "built-in"
 

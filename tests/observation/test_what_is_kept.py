@@ -33,7 +33,8 @@ def test_packages_of_operators_with_other_attributes_are_others(kernels):
 
 def _run(before: str, after: str):
     def files(digest: str):
-        return {INI: SimpleNamespace(kind="file", sha256=digest)} if digest else {}
+        text = digest if "=" in digest else f"# {digest}"
+        return {INI: SimpleNamespace(kind="file", sha256=digest, text=text)} if digest else {}
 
     snapshots = ({"cache": SimpleNamespace(files=files(each))} for each in (before, after))
     moments = dict(zip(("before", "after"), snapshots, strict=True))
@@ -47,6 +48,9 @@ def _run(before: str, after: str):
         (["user's", "changed"], [1]),
         (["user's", ""], [1]),
         (["", "made", "made"], []),
+        (["adk_version=8\nmax_op_cache_size=9", "max_op_cache_size=9\nadk_version = 8.1"], []),
+        (["adk_version=8\nmax_op_cache_size=9", "adk_version=8\nmax_op_cache_size=500"], [1]),
+        (["# mine\nadk_version=8", "adk_version=8.1"], [1]),
     ],
     ids=str,
 )

@@ -68,6 +68,10 @@ def _after_upgrade(known: Known) -> Known:
     return Known.OPEN if known in (Known.VOID, Known.OPEN) else Known.VOID
 
 
+DECOYS = "version.info", "op_cache.ini", "all_ops_impl_mode.ini"
+"""Files of a user's working directory, which only have names of files elsewhere."""
+
+
 class Life:
     """A cache and what is known of it. ``arguments`` go with every run."""
 
@@ -272,6 +276,8 @@ class Life:
                 findings.deviates(Question.PRIVATE, Place.OPEN_TO_ALL, "everybody may write", path)
         debugged = bool(options.debug_level) or options.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
+            if left.name in DECOYS:
+                continue
             if not (left.name.startswith(LITTER) and (debugged or left.name == REPORT)):
                 where = "left in the working directory"
                 findings.deviates(Question.PRIVATE, Place.LEFT, where, left.name)

@@ -15,7 +15,7 @@ from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.life import AgingShelf, Life
+from pytest_ascendcache.conformance.kit.life import DECOYS, AgingShelf, Life
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named, renamed
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
@@ -55,6 +55,8 @@ def modes(life: Life) -> None:
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
     life.cache.work = life.cache.work.with_name("elsewhere")  # as deep as the first one
     life.cache.work.mkdir()
+    for name in DECOYS:
+        (life.cache.work / name).write_text("Version=1.2.3\n")
     life.run(
         "enable of neighbours of what is there, elsewhere",
         (*SECOND[::-1], _MEAN, *FIRST[::-1]),
