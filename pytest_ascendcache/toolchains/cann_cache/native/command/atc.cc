@@ -118,7 +118,16 @@ std::string om_name(size_t index, const Operator &given) {
            std::string::npos;
   };
   const bool named = !given.name.empty() && plain(given.name) && given.name != "." && given.name != "..";
-  return (named ? given.name : std::to_string(index) + "_" + given.type).substr(0, 128) + ".om";
+  std::string name = named ? given.name : std::to_string(index) + "_" + given.type;
+  if (!named) {
+    for (const auto *tensors : {&given.inputs, &given.outputs}) {
+      for (const auto &tensor : *tensors) {
+        name += "_" + tensor.format;
+        for (const auto extent : tensor.shape) name += "_" + std::to_string(extent);
+      }
+    }
+  }
+  return name.substr(0, 128) + ".om";
 }
 
 std::vector<Operator> read_operators(const std::string &path) {
