@@ -36,7 +36,7 @@ from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.spellings import SIGNS
 from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs_meeting, rule
-from pytest_ascendcache.contract.facts import Delivery, Numbers, Place
+from pytest_ascendcache.contract.facts import Delivery, Later, Numbers, Place
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -485,6 +485,13 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
     assert _escaped(network) == [], network.evidence.found(
         Place.TOUCHED, f"RANK_ID={text!r}: kernels outside of the cache directory"
     )
+    written = {part for path in run.files_written for part in Path(path).parts}
+    taken = set(filter(_RANK.match, written))
+    if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
+        taken.discard(Path(own).parent.name)
+    assert not (run.succeeded and taken), network.evidence.found(
+        Numbers.RANK_TWICE, f"RANK_ID={text!r} runs as {', '.join(sorted(taken))}"
+    )
     if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
         assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
         elsewhere = [
@@ -498,6 +505,10 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
     assert not is_rank_id(text) or len(text) > 5, f"RANK_ID={text!r}: {run.result.ending}"
     _refused(run, "RANK_ID", text)
     assert run.files_written == frozenset(), f"RANK_ID={text!r}: kernels were written all the same"
+
+
+_RANK = re.compile(r"rank_\d+$", re.ASCII)
+"""The directory of a rank."""
 
 
 def _escaped(network: NetworkUnderTest) -> list[str]:
@@ -611,6 +622,13 @@ def test_a_killed_rank_ends_the_others(
                 for process in (started[1], watch.start(requests[2])):
                     ended_without(wait(watch, process, second), victim)
             again = [network.request(NETWORK, rank, gang) for rank in range(3)]
-            ended_well(*network.together(*again))
+            runs = network.together(*again)
+            failed = [run for run in runs if not run.succeeded]
+            assert not failed, network.evidence.found(
+                Later.FAILS,
+                f"after rank {victim} was killed, the next run of rank {runs.index(failed[0])} "
+                f"{failed[0].result.ending}",
+            )
+            ended_well(*runs)
 
     rehearse(story)
