@@ -80,16 +80,26 @@ def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
         for path, before in snapshot.files.items():
             if path.rpartition("/")[2] == INI and before.kind == "file":
                 now = run.after[directory].files.get(path)
-                changed = now is None or _of_the_user(now.text) != _of_the_user(before.text)
+                changed = now is None or not _keeps(before.text, now.text)
                 if changed and before.sha256 not in made:
                     how = "is gone" if now is None else "has another content"
                     yield _touched(INI, f"{path}, which was there before, {how}")
 
 
-def _of_the_user(text: str) -> list[str]:
-    """The lines of an ``op_cache.ini`` that are not a toolchain's notes about itself."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if not _NOTE.match(line)]
+def _keeps(before: str, after: str) -> bool:
+    """Whether an ``op_cache.ini`` still has its lines, except for a toolchain's notes about itself,
+    and no new limit."""
+    then, now = (
+        [line for line in map(str.strip, text.splitlines()) if not _NOTE.match(line)]
+        for text in (before, after)
+    )
+    left = iter(now)
+    kept = all(line in left for line in then)  # in their order
+    return kept and sum(map(_is_limit, now)) == sum(map(_is_limit, then))
+
+
+def _is_limit(line: str) -> bool:
+    return "cache_size" in line.lower()
 
 
 def _option_files(run: GatedRun[Any]) -> Iterator[Fact]:

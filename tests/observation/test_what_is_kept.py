@@ -51,6 +51,8 @@ def _run(before: str, after: str):
         (["adk_version=8\nmax_op_cache_size=9", "max_op_cache_size=9\nadk_version = 8.1"], []),
         (["adk_version=8\nmax_op_cache_size=9", "adk_version=8\nmax_op_cache_size=500"], [1]),
         (["# mine\nadk_version=8", "adk_version=8.1"], [1]),
+        (["adk_version=8", "[op_compiler_cache]\nadk_version=8.1"], []),
+        (["max_op_cache_size=9", "max_op_cache_size=9\nremain_cache_size_ratio=50"], [1]),
     ],
     ids=str,
 )
