@@ -53,6 +53,23 @@ def _layer_norm(axis: int) -> OperatorSpec:
     return node("LayerNorm", (4, 1, 8), (1, 8), (1, 8), outs=outs, **axes)
 
 
+def _softmax(axis: int, *shape: int) -> OperatorSpec:
+    return node("SoftmaxV2", shape, axes=(axis,))
+
+
+def _padded(*last: int) -> OperatorSpec:
+    """Five dimensions, of which the last is made longer, before it or after it."""
+    return node(
+        "PadV3", (1, 2, 2, 4, 4), outs=((1, 2, 2, 6, 6),), constant=(0,) * 6 + (1, 1, *last)
+    )
+
+
+def _concat(*last: int) -> OperatorSpec:
+    """Sixteen inputs, whose description is longer than a page of memory."""
+    shapes = [(4, 8)] * 14 + [(4, each) for each in last]
+    return node("ConcatD", *shapes, outs=((4, 128),), concat_dim=1, N=16)
+
+
 _ADD = node("Add", (4, 8), (4, 8))
 PAIRS = {
     "type": (_ADD, node("Mul", (4, 8), (4, 8))),
@@ -101,8 +118,17 @@ PAIRS = {
         node("SoftmaxV2", (4, 4, 4), axes=(1,)),
         node("SoftmaxV2", (4, 4, 4), axes=(-1,)),
     ),
+    "attribute-minus-1": (_softmax(-1, 4, 4), _softmax(-2, 4, 4)),
+    "attribute-0": (node("HardSigmoid", (4, 4)), node("HardSigmoid", (4, 4), beta=0.0)),
+    "attribute-small": (
+        node("LeakyRelu", (4, 4), negative_slope=1e-7),
+        node("LeakyRelu", (4, 4), negative_slope=1e-12),
+    ),
+    "shape-trailing-1": (_softmax(-1, 8), _softmax(-1, 8, 1)),
+    "last-inputs-of-many": (_concat(8, 8), _concat(9, 7)),
     "attribute-present": (node("LeakyRelu", (4, 4)), _leaky(0.25)),
     "constant-input": (_sum((4, 4), 0), _sum((4, 4), 1)),
+    "constant-input-late": (_padded(2, 0), _padded(0, 2)),
     "constant-input-further": (_sum((4, 4, 4), 0, 1), _sum((4, 4, 4), 0, 2)),
 }
 """The field that changes -> two operators that differ in nothing else."""
