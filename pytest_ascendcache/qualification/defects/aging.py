@@ -200,6 +200,12 @@ def everything_idle_goes(*_):
     return 0
 
 
+@defect(OLDEST, overrides=AgingPolicy.age, found_later=True)
+def idle_by_local_time(self, right, fs, directory, limits, now_ns):
+    """East and west of Greenwich idle times are wrong by the hours between."""
+    return right(fs, directory, limits, now_ns + time.timezone * _SECOND_NS)
+
+
 @defect(SOFT, overrides=AgingPolicy.age)
 def refuses_over_the_limit(self, right, fs, directory, limits, now_ns):
     """Over the limit, compiles are refused."""

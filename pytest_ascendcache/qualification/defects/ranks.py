@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.incremental.rendezvous import (
     Guest,
     Host,
     RendezvousPolicy,
+    gang_failed,
 )
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
@@ -509,6 +510,27 @@ class _Hopeful(Guest):
             raise
 
 
+class _Loyal(Host):
+    """A meeting to which a rank that was killed still counts."""
+
+    def _hear(self, descriptor):
+        had_met = descriptor in self._ranks
+        try:
+            super()._hear(descriptor)
+        except AtcError:
+            if not had_met or descriptor in self._ranks:
+                raise
+
+
+class _Touchy(Host):
+    """A meeting that any connection ends by ending."""
+
+    def _hear(self, descriptor):
+        super()._hear(descriptor)
+        if descriptor not in self._hub.lines:
+            raise gang_failed("a connection ended")
+
+
 def _meets_as(base, other):
     def opened(self, right, gang):
         meeting = right(gang)
@@ -529,6 +551,26 @@ def second_of_a_number_takes_its_place():
 def ranks_of_any_size_meet():
     """A rank of a gang of another size stands for the one that is missing."""
     return _meets_as(Host, _OfAnySize)
+
+
+@defect(DELETION, found_later=True)
+def the_dead_count_as_met():
+    """Rank 0 counts a rank that was killed while it waited."""
+    return _meets_as(Host, _Loyal)
+
+
+@defect(DELETION, found_later=True)
+def port_scans_end_gangs():
+    """Whatever connects to rank 0 and leaves ends the gang."""
+    return _meets_as(Host, _Touchy)
+
+
+@defect(ISOLATED, overrides=RankDirectoryPolicy.rank_directory, found_later=True)
+def unfinished_files_of_ranks_that_begin_alike_go(self, right, base, gang):
+    """A rank removes unfinished files of all ranks whose number begins like its own."""
+    for left in base.glob(f"rank_{gang.rank}*/kernel_meta/.*.temp"):
+        left.unlink(missing_ok=True)
+    return right(base, gang)
 
 
 @defect(KILLED, found_later=True)

@@ -443,6 +443,17 @@ def killed_processes_hold_packages(self, right, fs, directory):
     return frozenset(each for each in map(Holder.parse, named) if each)
 
 
+@defect(SHARED, overrides=RegistryPolicy.holders, found_later=True)
+def zombies_hold_packages(self, right, fs, directory):
+    """A killed process that its parent has not waited for keeps its packages."""
+    named = (each.name for each in fs.entries("install.leases", directory / LEASES))
+    return frozenset(
+        each
+        for each in map(Holder.parse, named)
+        if each and (Path("/proc") / str(each.pid)).exists()
+    )
+
+
 @defect("static-kernel/verified", overrides=SelectionPolicy.digest_matches)
 def installed_kernels_not_verified(*_):
     """Digests of installed kernels are not checked."""
