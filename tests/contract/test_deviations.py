@@ -248,13 +248,6 @@ def test_every_entry_of_cann_has_its_number() -> None:
 PROFILE = ("--ascend-defect=cann", "--ascend-rule=aging/creates-ini")
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests. Each test passes its own options."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return suite.runpytest_subprocess("--ascend-cache", *arguments)
 

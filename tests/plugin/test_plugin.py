@@ -14,13 +14,6 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 """Three quick checks."""
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests. Each test passes its own options."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return suite.runpytest_subprocess("--ascend-cache", *arguments)
 
