@@ -262,29 +262,6 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(suite: pytest.Pytester) -> 
     assert "ascend_rule('cache-mode/enable-reuse') names no rule" in result.stderr.str()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ascend-toolchain=mindspore"], "--ascend-toolchain=mindspore: no such toolchain"),
-        (["--ascend-atc=/nowhere/atc"], "'/nowhere/atc' is not an executable program"),
-        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "leave one of the two out"),
-        (["--ascend-defect=none-such"], "--ascend-defect=none-such: no such defect; use one of"),
-        (["--ascend-timeout=0"], "--ascend-timeout must be a number of seconds greater than 0"),
-        (["--ascend-timeout=nan"], "--ascend-timeout must be a number of seconds greater than 0"),
-        (["--ascend-report=/"], "it is a directory; name a file in it"),
-        (["--ascend-report=/nowhere/r.json"], "the directory /nowhere does not exist"),
-        (["--ascend-rule=cache-mode/enable"], "--ascend-rule=cache-mode/enable: no such rule"),
-    ],
-)
-def test_bad_options_are_one_sentence(
-    suite: pytest.Pytester, arguments: list[str], words: str
-) -> None:
-    result = _run(suite, *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert words in result.stderr.str()
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
-
-
 FAKES = {
     "crash": ("kill -SEGV $$", "atc stopped answering: 3 runs in a row crashed"),
     "garbage": (r"printf 'a\001b\377'", "reported success but did not deliver every operator"),
