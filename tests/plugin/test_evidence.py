@@ -98,12 +98,18 @@ def test_an_edited_verdict_is_not_adopted(suite: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["ERROR: --ascend-resume: *line 2 is not as it was written*"])
 
 
-def test_sigterm_ends_a_run_like_an_interrupt(suite: pytest.Pytester) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_the_first_check_is_told(
+    suite: pytest.Pytester, number: signal.Signals
+) -> None:
     reached = suite.path / "reached"
     os.mkfifo(reached)
     suite.makeconftest(
         f"""
         import pytest, signal
+
+        # SIGINT is ignored if this test runs in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @pytest.fixture(autouse=True)
         def stands_still():
@@ -115,16 +121,22 @@ def test_sigterm_ends_a_run_like_an_interrupt(suite: pytest.Pytester) -> None:
     command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
     options = ["--ascend-report=r.json", "--ascend-resume=v.jsonl"]
     with subprocess.Popen(
-        [*command, *options], cwd=suite.path, stdout=subprocess.PIPE, text=True
+        [*command, *options],
+        cwd=suite.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as run:
         poll = select.poll()
         poll.register(os.open(reached, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
         poll.register(os.pidfd_open(run.pid), select.POLLIN)
         assert poll.poll(120_000)  # the first check is being set up, or the run has ended
-        run.send_signal(signal.SIGTERM)
-        output, _ = run.communicate(timeout=60)
+        run.send_signal(number)
+        output, errors = run.communicate(timeout=60)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert "INCOMPLETE: 3 more checks were selected, but did not run" in output
+    assert "the embedded reference: this says nothing about CANN" in output
+    assert "INTERNALERROR" not in output + errors
     assert json.loads((suite.path / "r.json").read_text())["checks_without_verdict"] == 3
     assert (suite.path / "v.jsonl").read_text().startswith("{")
 
