@@ -294,32 +294,6 @@ def test_a_script_of_ones_own_is_not_replaced_by_a_plan(pytester: pytest.Pyteste
         assert plan.read_text().startswith("#!/bin/sh\n# Removals suggested by pytest")
 
 
-INPUTS = [
-    "--ascend-baseline",
-    "--ascend-deviations",
-    "--ascend-release",
-    "--ascend-resume",
-    "--ascend-stress",
-    "--ascend-toolchain=torchair",
-]
-
-
-@pytest.mark.parametrize("kind", ["a FIFO", "a device"])
-@pytest.mark.parametrize("option", INPUTS)
-def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str, kind: str) -> None:
-    place = pytester.path / "input.toml"
-    NOT_FILES[kind](place)
-    between = ":" if "=" in option else "="
-    asked = [] if between == ":" or option == "--ascend-release" else ["--ascend-cache"]
-    result = pytester.runpytest_subprocess(
-        *("-p", "no:cacheprovider", *asked, f"{option}{between}{place}"), timeout=60
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (error,) = [line for line in result.errlines if line]
-    assert error.startswith(f"ERROR: {option}")
-    assert "not a regular file" in error or "is not a file" in error
-
-
 COMMANDS = {
     "reports.comparison": ["{in}", "{in}"],
     "reports.html_report": ["{in}", "page.html"],

@@ -35,7 +35,7 @@ def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, optio
     ("name", "texts"),
     [
         ("--ascend-timeout", ["inf", "nan", "-5", "0", "1e12", "1e400", "٣", "1_0", "0x10", " "]),
-        ("--ascend-stress", ["inf", "nan", "-5", "0s", "1e12", "60", "999999h"]),
+        ("--ascend-stress", ["inf", "nan", "-5", "0s", "0m", "1e12", "60", "999999h"]),
         ("--ascend-stress", ["-1steps", "0steps", "1.5steps", "1000000000000steps", "1_0steps"]),
         ("--ascend-nodes", ["1", "17", "-2", "2.5"]),
         ("--ascend-ranks", ["inf", "-1", "0", "1000000000000", "٣", "1_0", "0x10", "2.0"]),

@@ -64,10 +64,14 @@ WRONG_FILES = ("absent", "directory", "loop", "binary", "fifo", "/dev/zero", "/p
 
 @pytest.mark.parametrize("option", READ)
 @pytest.mark.parametrize("name", WRONG_FILES)
-def test_a_file_that_cannot_be_read_isrefused(
+def test_a_file_that_cannot_be_read_is_refused(
     place: pytest.Pytester, option: str, name: str
 ) -> None:
-    assert name in refused(place, "--ascend-cache", f"{option}={name}")
+    path = name if name.startswith("/") else f"./{name}"
+    error = refused(place, "--ascend-cache", f"{option}={path}")
+    assert name in error
+    if name in ("fifo", "/dev/zero") and option != "--ascend-atc":
+        assert "not a regular file" in error
 
 
 OPTIONS_TOGETHER = [
@@ -89,8 +93,9 @@ OPTIONS_TOGETHER = [
     (["--ascend-audit=fifo"], "fifo"),
     (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not accept"),
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
-    (["--ascend-manifest-update"], "needs a release"),
     (["--ascend-stress=list.json", "--ascend-cache"], "list.json"),
+    (["--ascend-resume=fifo", "--ascend-cache"], "not a regular file"),
+    (["--ascend-resume=/dev/zero", "--ascend-cache"], "not a regular file"),
     (["--ascend-nodes=absent"], "or a directory, not 'absent'"),
     (["--ascend-nodes=./absent"], "is not a directory"),
     (["--ascend-nodes=."], "one node alone shares nothing"),
@@ -100,7 +105,7 @@ OPTIONS_TOGETHER = [
 
 
 @pytest.mark.parametrize(("arguments", "error"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
-def test_bad_options_arerefused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
+def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
     # A user's test that passes must not make the run green.
     place.makepyfile(test_mine="def test_mine(): pass")
     assert error in refused(place, *arguments)
@@ -122,7 +127,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_a_bad_release_isrefused(place: pytest.Pytester, text: str) -> None:
+def test_a_bad_release_is_refused(place: pytest.Pytester, text: str) -> None:
     (place.path / "release.toml").write_text(text)
     assert RELEASES[text] in refused(place, "--ascend-release=release.toml")
 
@@ -171,7 +176,7 @@ def test_a_command_refuses_bad_input(place: pytest.Pytester, words: list[str], e
     assert left(place.path) == before
 
 
-def test_huge_extents_arerefused(place: pytest.Pytester) -> None:
+def test_huge_extents_are_refused(place: pytest.Pytester) -> None:
     text = (place.path / "op.json").read_text()
     shape = re.sub(r'"shape": \[[^]]*\]', '"shape": [1000000000000, 1000000000000]', text)
     assert shape != text
