@@ -78,15 +78,6 @@ def test_a_file_of_somebody_else_is_not_replaced(suite: pytest.Pytester, option:
         assert suite.runpytest_subprocess(RULE, f"{option}=mine").ret == pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize("content", ["print('mine')\n", "no line end"])
-def test_a_file_that_is_no_journal_keeps_every_byte(suite: pytest.Pytester, content: str) -> None:
-    (suite.path / "mine").write_text(content)
-    result = suite.runpytest_subprocess(RULE, "--ascend-resume=mine")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --ascend-resume: *line 1 is not a verdict*"])
-    assert (suite.path / "mine").read_text() == content
-
-
 def test_an_edited_verdict_is_not_adopted(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess(RULE, BROKEN, "--ascend-resume=verdicts.jsonl")
     file = suite.path / "verdicts.jsonl"

@@ -148,6 +148,7 @@ COMMANDS = [
     (["ascendcache-release-init", "-o", "fifo"], "fifo exists and is left as it is"),
     (["ascendcache-compare", "nested.json", "nested.json"], "nested.json"),
     (["ascendcache-compare", "binary", "list.json"], "binary"),
+    (["ascendcache-compare", "fifo", "list.json"], "it is a FIFO, not a regular file"),
     (["ascendcache-atc", "--singleop=absent.json", "--output=o", SOC], "absent.json"),
     (["ascendcache-atc", "--singleop=nested.json", "--output=o", SOC], "nested.json"),
     (["ascendcache-atc", *COMPILE, "--op_compiler_cache_mode=on"], "op_compiler_cache_mode"),
