@@ -295,28 +295,6 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
 # --- interrupted and broken runs ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("base", "words"),
-    [
-        ("a b", "contains ' ', which ATC does not accept in paths"),
-        ("file/t", "no temporary directory can be made in"),
-    ],
-)
-def test_a_base_directory_that_cannot_be_used(
-    suite: pytest.Pytester, base: str, words: str
-) -> None:
-    (suite.path / "file").touch()
-    program = _program(suite.path / "atc")
-    result = suite.runpytest_subprocess(
-        RULE, f"--ascend-atc={program}", f"--basetemp={suite.path / base}"
-    )
-    assert result.ret != pytest.ExitCode.OK
-    output = result.stdout.str() + result.stderr.str()
-    assert words in output
-    assert "INTERNALERROR" not in output
-    assert "Traceback" not in output
-
-
 def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """

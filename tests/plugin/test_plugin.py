@@ -281,12 +281,6 @@ def test_a_toolchain_that_cannot_run_is_an_error_never_a_pass(
     result.stdout.fnmatch_lines([last])
 
 
-def test_a_temporary_directory_atc_cannot_use(suite: pytest.Pytester) -> None:
-    result = _run(suite, RULE, f"--basetemp={suite.path}/with space")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *contains ' ', which ATC does not accept in paths; *."])
-
-
 def test_the_plugin_imports_nothing_heavy() -> None:
     import subprocess
 

@@ -82,6 +82,7 @@ OPTIONS_TOGETHER = [
     (["--ascend-audit=fifo"], "fifo"),
     (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not accept"),
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
+    (["--ascend-atc=./silent", "--basetemp=empty/t"], "no temporary directory can be made in"),
     (["--ascend-stress=list.json", "--ascend-cache"], "list.json"),
     (["--ascend-resume=fifo", "--ascend-cache"], "not a regular file"),
     (["--ascend-resume=/dev/zero", "--ascend-cache"], "not a regular file"),
