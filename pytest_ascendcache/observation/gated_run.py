@@ -106,11 +106,6 @@ class GatedRun(Generic[Result]):
         return Surroundings.of(self.request)
 
     @property
-    def signal(self) -> int | None:
-        """The signal that ended the process, or None."""
-        return -self.status if self.status is not None and self.status < 0 else None
-
-    @property
     def accident(self) -> Ending | None:
         """Whether it crashed or did not end, for no reason that its request gives."""
         if getattr(self.request, "plan", None) is not None:
@@ -118,11 +113,6 @@ class GatedRun(Generic[Result]):
         if self.status is None:
             return Ending.NO_END
         return Ending.CRASH if crashed(self.status) else None
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether it did not end and was killed."""
-        return self.status is None
 
 
 def look(*directories: Path) -> Looked:
