@@ -54,24 +54,6 @@ class ByHand:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a process is started in. ``home``, ``umask`` and ``output`` are None where the request
-    leaves them as they are."""
-
-    work: Path
-    home: Path | None
-    umask: int | None
-    output: Path | None
-
-    @classmethod
-    def of(cls, request: Any) -> Surroundings:
-        """Those that a request asks for."""
-        output = getattr(request, "output", None) or getattr(request, "directory", None)
-        home, umask = getattr(request, "home", None), getattr(request, "umask", None)
-        return cls(request.work, home, umask, output)
-
-
-@dataclass(frozen=True)
 class GatedRun(Generic[Result]):
     """One process of a toolchain.
 
@@ -93,17 +75,6 @@ class GatedRun(Generic[Result]):
     after: Looked = field(default_factory=dict)
     asleep: float = 0.0
     named: Mapping[Path, str] = field(default_factory=dict)
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables that were added to the environment."""
-        environment: Mapping[str, str] = self.request.environment
-        return environment
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """Working directory, home, umask and output directory."""
-        return Surroundings.of(self.request)
 
     @property
     def accident(self) -> Ending | None:

@@ -192,10 +192,7 @@ def test_a_record_says_everything_about_a_process(tmp_path: Path) -> None:
     before = look(tmp_path)
     first, second = gate.compiled([_request(tmp_path), _request(tmp_path, "other")], before)
     assert (first.number, second.number, first.kind) == (1, 2, ProcessKind.COMPILE)
-    assert first.environment == {"A": "b"}
-    surroundings = first.surroundings
-    assert (surroundings.work, surroundings.home) == (tmp_path / "work", tmp_path / "home")
-    assert (surroundings.umask, surroundings.output) == (0o077, tmp_path / "out")
+    assert first.request == _request(tmp_path)
     assert first.delivered == (tmp_path / "out.om",)
     assert first.before == before
     assert first.before[tmp_path].files == {}
