@@ -10,12 +10,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from forking import Warm
 
 from tests.warm_pytest import WarmPytest
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.observation import CacheUnderTest
+    from pytest_ascendcache.toolchains import Toolchain
 
 pytest_plugins = ["pytester"]
 
@@ -93,3 +97,29 @@ def pytester(pytester: pytest.Pytester, warm_pytest: WarmPytest) -> pytest.Pytes
 
     pytester.run = run  # type: ignore[method-assign]
     return pytester
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An empty directory on a machine without a toolkit. Each test passes its own options."""
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    return pytester
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Toolchain]:
+    """The reference toolchain, forked."""
+    from pytest_ascendcache.qualification.toolchain import reference_toolchain
+
+    with contextlib.closing(reference_toolchain("fork")) as toolchain:
+        yield toolchain
+
+
+@pytest.fixture
+def cache(reference: Toolchain, tmp_path: Path) -> CacheUnderTest:
+    """An empty cache of the reference."""
+    from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
+
+    return CacheUnderTest(reference, tmp_path, PositiveControl())

@@ -161,16 +161,3 @@ def rank_number(name: str) -> int | None:
     """The number n of a directory named ``rank_<n>``, or ``None`` for another name."""
     match = _RANK.fullmatch(name)
     return None if match is None else int(match[1])
-
-
-def rank_of(unit: str) -> tuple[str, int] | None:
-    """The job and rank number of a rank's directory, or ``None`` if there is no rank in the path.
-
-    With several cards each rank's directory may be inside a ``device`` directory.
-    """
-    parts = PurePath(unit).parts
-    for index, part in enumerate(parts):
-        if (rank := rank_number(part)) is not None:
-            above = [each for each in parts[:index] if not re.fullmatch(r"device_?\d*", each)]
-            return "/".join((*above, *parts[index + 1 :])), rank
-    return None

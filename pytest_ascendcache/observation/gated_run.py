@@ -54,24 +54,6 @@ class ByHand:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a process is started in. ``home``, ``umask`` and ``output`` are None where the request
-    leaves them as they are."""
-
-    work: Path
-    home: Path | None
-    umask: int | None
-    output: Path | None
-
-    @classmethod
-    def of(cls, request: Any) -> Surroundings:
-        """Those that a request asks for."""
-        output = getattr(request, "output", None) or getattr(request, "directory", None)
-        home, umask = getattr(request, "home", None), getattr(request, "umask", None)
-        return cls(request.work, home, umask, output)
-
-
-@dataclass(frozen=True)
 class GatedRun(Generic[Result]):
     """One process of a toolchain.
 
@@ -95,22 +77,6 @@ class GatedRun(Generic[Result]):
     named: Mapping[Path, str] = field(default_factory=dict)
 
     @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables that were added to the environment."""
-        environment: Mapping[str, str] = self.request.environment
-        return environment
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """Working directory, home, umask and output directory."""
-        return Surroundings.of(self.request)
-
-    @property
-    def signal(self) -> int | None:
-        """The signal that ended the process, or None."""
-        return -self.status if self.status is not None and self.status < 0 else None
-
-    @property
     def accident(self) -> Ending | None:
         """Whether it crashed or did not end, for no reason that its request gives."""
         if getattr(self.request, "plan", None) is not None:
@@ -118,11 +84,6 @@ class GatedRun(Generic[Result]):
         if self.status is None:
             return Ending.NO_END
         return Ending.CRASH if crashed(self.status) else None
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether it did not end and was killed."""
-        return self.status is None
 
 
 def look(*directories: Path) -> Looked:

@@ -61,11 +61,6 @@ class ModelParts:
             digests[name] = (kernel.sha256, kernel.size)
         return digests
 
-    @property
-    def served(self) -> frozenset[str]:
-        """Names of the entries that kernels came from."""
-        return frozenset(each.served_from for each in self.kernels if each.served_from)
-
 
 def take_apart(path: Path, marks: Mapping[str, Canary] | None = None) -> ModelParts:
     """Read a model; ``marks`` are the planted canaries, by token. Raises ``OSError`` if it cannot

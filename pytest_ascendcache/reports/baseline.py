@@ -76,11 +76,6 @@ class Baseline:
         had just become new or fixed."""
         return self.turned | {key for key, verdict in self.verdicts.items() if verdict in _NEW}
 
-    @property
-    def broken(self) -> frozenset[str]:
-        """The checks that were broken, whatever the rule."""
-        return frozenset(check for (_, check), each in self.verdicts.items() if each in _BROKEN)
-
     def deviation(self, fault: BrokenPromise, verdict: Verdict) -> dict[str, str] | None:
         """The ``deviation`` of a record, if the baseline has the same broken promise."""
         key = fault.rule, fault.check

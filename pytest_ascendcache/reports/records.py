@@ -44,11 +44,6 @@ class VerdictRecord:
     deviation: Mapping[str, str] | None = None
     harm: str | None = None
 
-    @property
-    def beneath(self) -> Verdict:
-        """The verdict regardless of known deviations and of a baseline."""
-        return beneath(vars(self))
-
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
         return {**vars(self), "verdict": self.verdict.value}

@@ -248,13 +248,6 @@ def test_minimising_takes_tied_factors_together() -> None:
 # --- the output of runs ---------------------------------------------------------------------
 
 
-def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-select=quads")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    error = "ERROR: --ascend-select must be one of core, whole, triples, full, *, not 'quads'."
-    result.stderr.fnmatch_lines([error])
-
-
 def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-cache",

@@ -248,13 +248,6 @@ def test_every_entry_of_cann_has_its_number() -> None:
 PROFILE = ("--ascend-defect=cann", "--ascend-rule=aging/creates-ini")
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests. Each test passes its own options."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return suite.runpytest_subprocess("--ascend-cache", *arguments)
 
@@ -438,8 +431,6 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
             ["--ascend-deviations=cells.toml"],
             "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
         ),
-        (["--ascend-defect=nobody"], "--ascend-defect=nobody: no such defect; use one of cann, *"),
-        (["--ascend-defect=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
     ],
 )
 def test_bad_options_end_the_run_before_it_begins(

@@ -25,7 +25,6 @@ from pytest_ascendcache.faults.tree import Item
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import PositiveControl
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
 X = TensorDesc.of("float32", 4)
 ADD = OperatorSpec("Add", (X, X), (X,), name="add")
@@ -199,13 +198,6 @@ _TEMPORARY = re.compile(r"\.\d+\.[0-9a-f]{16}\.temp$")
 
 def without_names_of_the_day(content):
     return frozenset((_TEMPORARY.sub("", name), data, link) for name, data, link in content)
-
-
-@pytest.fixture(scope="module")
-def reference():
-    toolchain = reference_toolchain("fork")
-    yield toolchain
-    toolchain.close()
 
 
 @pytest.mark.parametrize("mode", [CacheMode.ENABLE, CacheMode.FORCE])

@@ -44,18 +44,6 @@ def started(request):
     toolchain.close()
 
 
-@pytest.fixture(scope="module")
-def reference():
-    toolchain = reference_toolchain("fork")
-    yield toolchain
-    toolchain.close()
-
-
-@pytest.fixture
-def cache(reference, tmp_path):
-    return CacheUnderTest(reference, tmp_path, PositiveControl())
-
-
 def points(compiling):
     return [each.point for each in compiling.operations]
 

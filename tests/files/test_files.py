@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import stat
@@ -294,55 +293,6 @@ def test_a_script_of_ones_own_is_not_replaced_by_a_plan(pytester: pytest.Pyteste
         assert plan.read_text().startswith("#!/bin/sh\n# Removals suggested by pytest")
 
 
-INPUTS = [
-    "--ascend-baseline",
-    "--ascend-deviations",
-    "--ascend-release",
-    "--ascend-resume",
-    "--ascend-stress",
-    "--ascend-toolchain=torchair",
-]
-
-
-@pytest.mark.parametrize("kind", ["a FIFO", "a device"])
-@pytest.mark.parametrize("option", INPUTS)
-def test_no_option_reads_what_is_no_file(pytester: pytest.Pytester, option: str, kind: str) -> None:
-    place = pytester.path / "input.toml"
-    NOT_FILES[kind](place)
-    between = ":" if "=" in option else "="
-    asked = [] if between == ":" or option == "--ascend-release" else ["--ascend-cache"]
-    result = pytester.runpytest_subprocess(
-        *("-p", "no:cacheprovider", *asked, f"{option}{between}{place}"), timeout=60
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (error,) = [line for line in result.errlines if line]
-    assert error.startswith(f"ERROR: {option}")
-    assert "not a regular file" in error or "is not a file" in error
-
-
-COMMANDS = {
-    "reports.comparison": ["{in}", "{in}"],
-    "reports.html_report": ["{in}", "page.html"],
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_reads_what_is_no_file(tmp_path: Path, command: str) -> None:
-    os.mkfifo(tmp_path / "input")
-    words = [word.format(**{"in": "input"}) for word in COMMANDS[command]]
-    ended = subprocess.run(
-        [sys.executable, "-m", f"pytest_ascendcache.{command}", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 2
-    assert "it is a FIFO, not a regular file" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 def test_the_summary_of_a_job_is_added_to(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,13 +302,3 @@ def test_the_summary_of_a_job_is_added_to(
     pytester.runpytest_subprocess("-p", "no:cacheprovider", _cache(pytester.path))
     assert summary.read_text().startswith(OLD + "\n")
     assert len(summary.read_text()) > len(OLD) + 1
-
-
-def test_a_journal_of_another_run_is_left_alone(pytester: pytest.Pytester) -> None:
-    path = pytester.path / "verdicts.jsonl"
-    path.write_text(json.dumps({"format": 9}) + "\n")
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "--ascend-cache", f"--ascend-resume={path}"
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert json.loads(path.read_text()) == {"format": 9}

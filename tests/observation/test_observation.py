@@ -25,7 +25,6 @@ from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
 
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
@@ -33,18 +32,6 @@ X = TensorDesc.of("float32", 4)
 ADD = OperatorSpec("Add", (X, X), (X,), name="add")
 ABS = OperatorSpec("Abs", (X,), (X,), name="abs")
 EXP = OperatorSpec("Exp", (X,), (X,), name="exp")
-
-
-@pytest.fixture(scope="module")
-def reference():
-    toolchain = reference_toolchain("fork")
-    yield toolchain
-    toolchain.close()
-
-
-@pytest.fixture
-def cache(reference, tmp_path):
-    return CacheUnderTest(reference, tmp_path, PositiveControl())
 
 
 class Faulty(BaseToolchain):

@@ -183,28 +183,10 @@ def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([f"--ascend-select=2h: {count} of {count} checks were run; *"])
 
 
-@pytest.mark.parametrize(
-    ("value", "phrase"),
-    [
-        ("", "*--ascend-select is empty; give one of core, *"),
-        (
-            "10",
-            "*must be one of core, *, a time such as 90s, *, or at least 20 runs*, not '10'.*",
-        ),
-        ("19runs", "*must be one of *, not '19runs'.*"),
-        ("0m", "*must be one of *, not '0m'.*"),
-        ("-5m", "*must be one of *, not '-5m'.*"),
-        ("1.5h", "*must be one of *, not '1.5h'.*"),
-        ("٣m", "*must be one of *"),
-        ("1m", "*--collect-only runs nothing that could be measured*"),
-    ],
-)
-def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, phrase: str) -> None:
-    result = pytester.runpytest_subprocess(
-        "--ascend-toolchain=reference", f"--ascend-select={value}", "--collect-only", *SUITE
-    )
+def test_a_time_is_refused_where_nothing_is_run(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-select=1m", "--collect-only", *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([phrase])
+    result.stderr.fnmatch_lines(["*--collect-only runs nothing that could be measured*"])
 
 
 def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pytester) -> None:

@@ -78,15 +78,6 @@ def test_a_file_of_somebody_else_is_not_replaced(suite: pytest.Pytester, option:
         assert suite.runpytest_subprocess(RULE, f"{option}=mine").ret == pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize("content", ["print('mine')\n", "no line end"])
-def test_a_file_that_is_no_journal_keeps_every_byte(suite: pytest.Pytester, content: str) -> None:
-    (suite.path / "mine").write_text(content)
-    result = suite.runpytest_subprocess(RULE, "--ascend-resume=mine")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --ascend-resume: *line 1 is not a verdict*"])
-    assert (suite.path / "mine").read_text() == content
-
-
 def test_an_edited_verdict_is_not_adopted(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess(RULE, BROKEN, "--ascend-resume=verdicts.jsonl")
     file = suite.path / "verdicts.jsonl"
@@ -98,12 +89,18 @@ def test_an_edited_verdict_is_not_adopted(suite: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["ERROR: --ascend-resume: *line 2 is not as it was written*"])
 
 
-def test_sigterm_ends_a_run_like_an_interrupt(suite: pytest.Pytester) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_the_first_check_is_told(
+    suite: pytest.Pytester, number: signal.Signals
+) -> None:
     reached = suite.path / "reached"
     os.mkfifo(reached)
     suite.makeconftest(
         f"""
         import pytest, signal
+
+        # SIGINT is ignored if this test runs in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @pytest.fixture(autouse=True)
         def stands_still():
@@ -115,16 +112,22 @@ def test_sigterm_ends_a_run_like_an_interrupt(suite: pytest.Pytester) -> None:
     command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
     options = ["--ascend-report=r.json", "--ascend-resume=v.jsonl"]
     with subprocess.Popen(
-        [*command, *options], cwd=suite.path, stdout=subprocess.PIPE, text=True
+        [*command, *options],
+        cwd=suite.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as run:
         poll = select.poll()
         poll.register(os.open(reached, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
         poll.register(os.pidfd_open(run.pid), select.POLLIN)
         assert poll.poll(120_000)  # the first check is being set up, or the run has ended
-        run.send_signal(signal.SIGTERM)
-        output, _ = run.communicate(timeout=60)
+        run.send_signal(number)
+        output, errors = run.communicate(timeout=60)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert "INCOMPLETE: 3 more checks were selected, but did not run" in output
+    assert "the embedded reference: this says nothing about CANN" in output
+    assert "INTERNALERROR" not in output + errors
     assert json.loads((suite.path / "r.json").read_text())["checks_without_verdict"] == 3
     assert (suite.path / "v.jsonl").read_text().startswith("{")
 

@@ -295,28 +295,6 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
 # --- interrupted and broken runs ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("base", "words"),
-    [
-        ("a b", "contains ' ', which ATC does not accept in paths"),
-        ("file/t", "no temporary directory can be made in"),
-    ],
-)
-def test_a_base_directory_that_cannot_be_used(
-    suite: pytest.Pytester, base: str, words: str
-) -> None:
-    (suite.path / "file").touch()
-    program = _program(suite.path / "atc")
-    result = suite.runpytest_subprocess(
-        RULE, f"--ascend-atc={program}", f"--basetemp={suite.path / base}"
-    )
-    assert result.ret != pytest.ExitCode.OK
-    output = result.stdout.str() + result.stderr.str()
-    assert words in output
-    assert "INTERNALERROR" not in output
-    assert "Traceback" not in output
-
-
 def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """
@@ -358,40 +336,6 @@ def test_nobody_is_blamed_on_a_full_disk(suite: pytest.Pytester) -> None:
         ["why      this machine prevents the check: No space left on device (/*"]
     )
     result.stdout.fnmatch_lines(["2 checks: 0 pass, 1 fail, * 1 undecided"])
-
-
-def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None:
-    reached = suite.path / "reached"
-
-    os.mkfifo(reached)
-    suite.makeconftest(
-        f"""
-        import pytest, signal
-
-        # SIGINT is ignored if this test runs in the background.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        @pytest.fixture(autouse=True)
-        def stands_still():
-            with open({str(reached)!r}, "w") as file:
-                file.write("x")
-            signal.pause()
-        """
-    )
-    command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
-    with subprocess.Popen(
-        command, cwd=suite.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        poll = select.poll()
-        poll.register(os.open(reached, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
-        poll.register(os.pidfd_open(run.pid), select.POLLIN)
-        assert poll.poll(120_000)  # the first check is being set up, or the run has ended
-        run.send_signal(signal.SIGINT)
-        output, errors = run.communicate(timeout=60)
-    assert run.returncode == pytest.ExitCode.INTERRUPTED
-    assert "INCOMPLETE: 3 more checks were selected, but did not run" in output
-    assert NOT_CANN in output
-    assert "INTERNALERROR" not in output + errors
 
 
 def test_an_interrupt_ends_the_compiler_too(suite: pytest.Pytester) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.table import OPTIONS, REMOVED, ROWS, TABLE
+from tests.refusing import refused
 
 VALUED = [option for option in ROWS.values() if option.kind is not None]
 
@@ -23,31 +24,6 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def left(pytester: pytest.Pytester) -> list[str]:
-    """Return the files in the directory, except those of pytester."""
-    pytesters = ("stdout", "stderr", "runpytest-")
-    return sorted(
-        each.relative_to(pytester.path).as_posix()
-        for each in pytester.path.rglob("*")
-        if not each.relative_to(pytester.path).as_posix().startswith(pytesters)
-    )
-
-
-def refused(pytester: pytest.Pytester, *arguments: str) -> str:
-    """Run pytest. Return the one sentence of its usage error, and check that it left no files."""
-    before = left(pytester)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
-    assert left(pytester) == before
-    text = result.stderr.str() + result.stdout.str()
-    assert not [each for each in ("Traceback", "INTERNALERROR", "passed") if each in text]
-    (line,) = [line for line in result.errlines if line]
-    assert line.startswith("ERROR: ")
-    assert line.endswith((".", "?", ")"))
-    assert len(line) < 600
-    return line.removeprefix("ERROR: ")
-
-
 @pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
 def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, option) -> None:
     for beside in ([], ["--ascend-cache"]):
@@ -58,14 +34,14 @@ def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, optio
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("--ascend-timeout", ["inf", "nan", "-5", "0", "1e12", "x", " "]),
-        ("--ascend-stress", ["inf", "nan", "-5", "0s", "1e12", "60", "999999h"]),
+        ("--ascend-timeout", ["inf", "nan", "-5", "0", "1e12", "1e400", "٣", "1_0", "0x10", " "]),
+        ("--ascend-stress", ["inf", "nan", "-5", "0s", "0m", "1e12", "60", "999999h"]),
         ("--ascend-stress", ["-1steps", "0steps", "1.5steps", "1000000000000steps", "1_0steps"]),
         ("--ascend-nodes", ["1", "17", "-2", "2.5"]),
-        ("--ascend-ranks", ["-1", "0", "1000000000000", "٣", "2.0"]),
+        ("--ascend-ranks", ["inf", "-1", "0", "1000000000000", "٣", "1_0", "0x10", "2.0"]),
         ("ascend_torchair_cards", ["1", "1000000000000", "two"]),
-        ("--ascend-select", ["", "everything", "0m", "19runs", "1.5h"]),
-        ("--ascend-seed", ["-1", "1.5", "99999999999999999999", "x"]),
+        ("--ascend-select", ["", "everything", "10", "19runs", "0m", "-5m", "1.5h", "٣m"]),
+        ("--ascend-seed", ["inf", "-1", "1.5", "99999999999999999999", "٣", "1_0", "x"]),
         ("ascend_start", ["thread"]),
         ("--ascend-toolchain", ["reference:/x", ":x", "atc:", "op-compiler: "]),
         ("--ascend-soc", ["Ascend 910", "../x"]),
@@ -78,6 +54,9 @@ def test_numbers_and_words_are_checked(
         option = ROWS[name]
         error = refused(project, "--ascend-cache", *option.words(text))
         assert error.startswith(" ".join(option.words()))
+        assert option.kind is not None
+        assert option.kind.expected in error
+        assert text in error
 
 
 WRITERS = [option.name for option in ROWS.values() if option.access.writes]

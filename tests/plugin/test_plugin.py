@@ -14,25 +14,8 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 """Three quick checks."""
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests. Each test passes its own options."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return suite.runpytest_subprocess("--ascend-cache", *arguments)
-
-
-def test_the_suite_is_collected_in_an_empty_directory(suite: pytest.Pytester) -> None:
-    result = _run(suite, "--collect-only", "-q")
-    result.stdout.fnmatch_lines(
-        [
-            "pytest_ascendcache/conformance/cache_mode/test_cache_mode.py::test_default_stores_nothing"
-        ]
-    )
-    assert int(result.outlines[-1].split("/")[0]) > 200
 
 
 def test_without_the_flag_nothing_is_collected(suite: pytest.Pytester) -> None:
@@ -174,9 +157,12 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_summary(
         """
     )
     (suite.path / "reports").mkdir()
-    result = _run(suite, RULE, "--ascend-report=reports/report.json")
+    written = ("--ascend-report=reports/report.json", "--ascend-html=reports/page.html")
+    result = _run(suite, RULE, *written)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["3 checks: 3 pass*", "ERROR: --ascend-report=*cannot be written*"])
+    result.stdout.fnmatch_lines(["3 checks: 3 pass*"])
+    for option in ("--ascend-report", "--ascend-html"):
+        result.stdout.fnmatch_lines([f"ERROR: {option}=*cannot be written: *"])
 
 
 def test_accuracy_is_in_both_reports(suite: pytest.Pytester) -> None:
@@ -269,32 +255,10 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(suite: pytest.Pytester) -> 
     assert "ascend_rule('cache-mode/enable-reuse') names no rule" in result.stderr.str()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ascend-toolchain=mindspore"], "--ascend-toolchain=mindspore: no such toolchain"),
-        (["--ascend-atc=/nowhere/atc"], "'/nowhere/atc' is not an executable program"),
-        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "leave one of the two out"),
-        (["--ascend-defect=none-such"], "--ascend-defect=none-such: no such defect; use one of"),
-        (["--ascend-timeout=0"], "--ascend-timeout must be a number of seconds greater than 0"),
-        (["--ascend-timeout=nan"], "--ascend-timeout must be a number of seconds greater than 0"),
-        (["--ascend-report=/"], "it is a directory; name a file in it"),
-        (["--ascend-report=/nowhere/r.json"], "the directory /nowhere does not exist"),
-        (["--ascend-rule=cache-mode/enable"], "--ascend-rule=cache-mode/enable: no such rule"),
-    ],
-)
-def test_bad_options_are_one_sentence(
-    suite: pytest.Pytester, arguments: list[str], words: str
-) -> None:
-    result = _run(suite, *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert words in result.stderr.str()
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
-
-
 FAKES = {
     "crash": ("kill -SEGV $$", "atc stopped answering: 3 runs in a row crashed"),
     "garbage": (r"printf 'a\001b\377'", "reported success but did not deliver every operator"),
+    "silent": ("exit 0", "reported success but did not deliver every operator"),
     "refuse": ("echo 'E10001: no licence'; exit 255", "exit status 255: E10001: no licence"),
     "hang": ("sleep 600 & sleep 600", "atc stopped answering: 3 runs in a row did not end"),
 }
@@ -310,16 +274,11 @@ def test_a_toolchain_that_cannot_run_is_an_error_never_a_pass(
     program.chmod(0o755)
     result = _run(suite, RULE, f"--ascend-atc={program}", "--ascend-timeout=0.5")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
     assert words in result.stdout.str()
     failed = int("stopped answering" in words)
     last = f"3 checks: 0 pass, {failed} fail, *, {3 - failed} undecided"
     result.stdout.fnmatch_lines([last])
-
-
-def test_a_temporary_directory_atc_cannot_use(suite: pytest.Pytester) -> None:
-    result = _run(suite, RULE, f"--basetemp={suite.path}/with space")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *contains ' ', which ATC does not accept in paths; *."])
 
 
 def test_the_plugin_imports_nothing_heavy() -> None:

@@ -25,12 +25,6 @@ packages."""
 CACHE_MODE = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _broken(report: Path) -> dict[str, dict[str, Any]]:
     """Return the records of all checks except those that passed or were not applicable."""
     records = json.loads(report.read_text())["checks"]

@@ -12,10 +12,10 @@ import pytest
 
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.table import OPTIONS
+from tests.refusing import left, refused
 
 BIN = Path(sys.executable).parent
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-RULE = "--ascend-rule=cache-mode/enable-stores"
 
 SOC = "--soc_version=Ascend910B1"
 COMPILE = ("--singleop=op.json", "--output=o", SOC)
@@ -28,7 +28,6 @@ def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     path = pytester.path
     (path / "op.json").write_bytes((FIXTURES / "single_add.json").read_bytes())
     (path / "directory").mkdir()
@@ -40,61 +39,13 @@ def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     (path / "deep.toml").write_text("a = " + "[" * 5000)
     os.mkfifo(path / "fifo")
     (path / "loop").symlink_to("loop")
-    for name, text in PROGRAMS.items():
-        (path / name).write_text(f"{text}\n")
-        (path / name).chmod(0o755)
+    (path / "silent").write_text("#!/bin/sh\n")
+    (path / "silent").chmod(0o755)
     (path / "plain-file").write_text("#!/bin/sh\n")
     return pytester
 
 
-PROGRAMS = {
-    "silent": "#!/bin/sh\nexit 0",
-    "failing": "#!/bin/sh\necho E40021: no licence; exit 1",
-    "crashing": "#!/bin/sh\nkill -SEGV $$",
-    "bad-shebang": "#!/nowhere/sh",
-}
-"""Programs that are not atc."""
-
-
-def _files(directory: Path) -> set[str]:
-    """Return the files in a directory, without those that a run of pytest in a test leaves."""
-    ignored = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py|a b$")
-    names = (str(each.relative_to(directory)) for each in directory.rglob("*"))
-    return {name for name in names if not ignored.match(name)}
-
-
-def _refused(place: pytest.Pytester, *arguments: str, status: int = 4) -> str:
-    """Run pytest, and return the one sentence with which it refuses."""
-    before = _files(place.path)
-    result = place.runpytest_subprocess(*arguments, timeout=60)
-    text = f"{result.stdout.str()}\n{result.stderr.str()}"
-    assert "Traceback" not in text
-    assert "INTERNALERROR" not in text
-    assert int(result.ret) == status, text
-    assert "passed" not in result.stdout.str()
-    assert _files(place.path) == before
-    errors = [line for line in text.splitlines() if line.startswith("ERROR:")]
-    assert len(errors) == 1, text
-    (error,) = errors
-    assert error.endswith((".", "?", ")")), error
-    assert len(error) < 600
-    return error
-
-
-NUMBERS = [
-    option.name
-    for option in OPTIONS.values()
-    if option.kind is not None and option.kind.expected.startswith(("a whole number", "a number"))
-]
 READ = [option.name for option in OPTIONS.values() if option.access is Access.READS]
-
-
-@pytest.mark.parametrize("option", NUMBERS)
-def test_what_is_no_number_is_refused(place: pytest.Pytester, option: str) -> None:
-    for text in ("inf", "-1", "1e400", "٣", "1_0", "0x10", "many"):
-        error = _refused(place, "--ascend-cache", f"{option}={text}")
-        assert error.startswith(f"ERROR: {option} must be "), error
-        assert text in error
 
 
 WRONG_FILES = ("absent", "directory", "loop", "binary", "fifo", "/dev/zero", "/proc/self/mem")
@@ -105,17 +56,19 @@ WRONG_FILES = ("absent", "directory", "loop", "binary", "fifo", "/dev/zero", "/p
 def test_a_file_that_cannot_be_read_is_refused(
     place: pytest.Pytester, option: str, name: str
 ) -> None:
-    assert name in _refused(place, "--ascend-cache", f"{option}={name}")
+    path = name if name.startswith("/") else f"./{name}"
+    error = refused(place, "--ascend-cache", f"{option}={path}")
+    assert name in error
+    if name in ("fifo", "/dev/zero") and option != "--ascend-atc":
+        assert "not a regular file" in error
 
 
 OPTIONS_TOGETHER = [
     (["--ascend-toolchain=act"], "did you mean 'atc'?"),
     (["--ascend-toolchain=nosuch"], "no such toolchain"),
-    (["--ascend-defect=nosuch"], "no such defect"),
+    (["--ascend-defect=nosuch"], "no such defect; use one of cann, "),
     (["--ascend-rule=enable-stores", "--ascend-cache"], "did you mean 'cache-mode/enable-stores'?"),
-    (["--ascend-deviations=nosuch", "--ascend-cache"], "neither a built-in list"),
     (["--ascend-deviations=number.toml", "--ascend-cache"], "number.toml"),
-    (["--ascend-select=half", "--ascend-cache"], "--ascend-select must be one of"),
     (["--ascend-soc=a b", "--ascend-cache"], "--ascend-soc must be"),
     (["--ascend-rules=nosuchword"], "no rule contains this text"),
     (["--ascend-atc=absent"], "is not an executable program"),
@@ -123,13 +76,16 @@ OPTIONS_TOGETHER = [
     (["--ascend-atc=plain-file"], "is not an executable program"),
     (["--ascend-toolchain=op-compiler:absent"], "is not an executable program"),
     (["--ascend-atc=silent", "--ascend-defect=stores-nothing"], "leave one of the two out"),
-    (["--ascend-audit=absent"], "absent"),
-    (["--ascend-audit=empty"], "empty"),
+    (["--ascend-atc=silent", "--ascend-toolchain=reference"], "leave one of the two out"),
+    (["--ascend-cache", "--ascend-report=/"], "it is a directory; name a file in it"),
+    (["--ascend-cache", "--ascend-html=/nowhere/p"], "the directory /nowhere does not exist"),
     (["--ascend-audit=fifo"], "fifo"),
     (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not accept"),
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
-    (["--ascend-manifest-update"], "needs a release"),
+    (["--ascend-atc=./silent", "--basetemp=empty/t"], "no temporary directory can be made in"),
     (["--ascend-stress=list.json", "--ascend-cache"], "list.json"),
+    (["--ascend-resume=fifo", "--ascend-cache"], "not a regular file"),
+    (["--ascend-resume=/dev/zero", "--ascend-cache"], "not a regular file"),
     (["--ascend-nodes=absent"], "or a directory, not 'absent'"),
     (["--ascend-nodes=./absent"], "is not a directory"),
     (["--ascend-nodes=."], "one node alone shares nothing"),
@@ -142,27 +98,17 @@ OPTIONS_TOGETHER = [
 def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
     # A user's test that passes must not make the run green.
     place.makepyfile(test_mine="def test_mine(): pass")
-    assert error in _refused(place, *arguments)
+    assert error in refused(place, *arguments)
 
 
 RELEASES = {
     "1 = [": "is not TOML",
-    "soc = 'A'\nnam = 'x'": "did you mean 'name'?",
-    "name = 'x'": "no SoC is named",
-    "soc = 1": "'soc' is 1",
-    f"{RELEASE}cards = 1000000": "'cards' is 1000000; write how many",
     f"{RELEASE}cards = -1": "'cards' is -1",
     f"{RELEASE}cards = nan": "'cards' is nan",
-    f"{RELEASE}caches = 'absent'": "holds no known cache",
     f"{RELEASE}caches = 'fifo'": "fifo",
-    f"{RELEASE}toolchain2 = ''": "did you mean 'toolchain'?",
     "soc = 'A'\ntoolchain = 'act'": "did you mean 'atc'?",
     "soc = 'A'\ntoolchain = 'bin/atc'": "is not an executable program",
-    "atc = 'atc --soc_version=A --model=absent.onnx'": "--model=absent.onnx: there is no file",
     "atc = 'atc --soc_version=A --model=fifo'": "fifo is no regular file",
-    "atc = 'atc --soc_version=A --modle=x'": "did you mean --model?",
-    "atc = 'atc --soc_version=A --nosuch=1'": "atc has no option --nosuch",
-    "atc = 'atc --soc_version=A && rm x'": "'&&' is the shell's",
     "atc = 'atc --soc_version=A --singleop=absent.json'": "absent.json",
     "atc = 'atc --soc_version=A --singleop=list.json'": "list.json",
     "atc = 'atc --soc_version=A --singleop=nested.json'": "nested.json",
@@ -173,28 +119,14 @@ RELEASES = {
 @pytest.mark.parametrize("text", RELEASES)
 def test_a_bad_release_is_refused(place: pytest.Pytester, text: str) -> None:
     (place.path / "release.toml").write_text(text)
-    assert RELEASES[text] in _refused(place, "--ascend-release=release.toml")
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_what_is_no_atc_passes_no_check(place: pytest.Pytester, program: str) -> None:
-    result = place.runpytest_subprocess(f"--ascend-atc=./{program}", RULE, timeout=120)
-    text = f"{result.stdout.str()}\n{result.stderr.str()}"
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "passed" not in result.parseoutcomes()
-    assert "Traceback" not in text
-    assert "INTERNALERROR" not in text
+    assert RELEASES[text] in refused(place, "--ascend-release=release.toml")
 
 
 COMMANDS = [
-    (["ascendcache-release-init", "--", "atc", "--modle=x"], "did you mean --model?"),
-    (["ascendcache-release-init", "-o", "a/b.toml"], "is not in this directory"),
     (["ascendcache-release-init", "-o", "fifo"], "fifo exists and is left as it is"),
-    (["ascendcache-compare", "absent.json", "list.json"], "absent.json"),
-    (["ascendcache-compare", "list.json", "list.json"], "list.json"),
     (["ascendcache-compare", "nested.json", "nested.json"], "nested.json"),
-    (["ascendcache-compare", "directory", "list.json"], "directory"),
     (["ascendcache-compare", "binary", "list.json"], "binary"),
+    (["ascendcache-compare", "fifo", "list.json"], "it is a FIFO, not a regular file"),
     (["ascendcache-atc", "--singleop=absent.json", "--output=o", SOC], "absent.json"),
     (["ascendcache-atc", "--singleop=nested.json", "--output=o", SOC], "nested.json"),
     (["ascendcache-atc", *COMPILE, "--op_compiler_cache_mode=on"], "op_compiler_cache_mode"),
@@ -215,12 +147,12 @@ def _run(program: str, *arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("words", "error"), COMMANDS, ids=lambda each: str(each)[:60])
 def test_a_command_refuses_bad_input(place: pytest.Pytester, words: list[str], error: str) -> None:
-    before = _files(place.path)
+    before = left(place.path)
     code, text = _run(*words)
     assert code not in (0, -11), text
     assert "Traceback" not in text
     assert error in text
-    assert _files(place.path) == before
+    assert left(place.path) == before
 
 
 def test_huge_extents_are_refused(place: pytest.Pytester) -> None:

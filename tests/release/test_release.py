@@ -320,10 +320,6 @@ def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--ascend-release=none.toml"],
-            "*none.toml cannot be read (No such file or directory); *",
-        ),
         (["--ascend-release=bert"], "*bert cannot be read (Is a directory); *"),
         (["--ascend-release=bad.toml"], "*bad.toml: the key 'chaches' is unknown; did you mean *"),
         (["--ascend-manifest-update"], "*needs a release; name its file with --ascend-release."),

@@ -171,26 +171,14 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
     assert news.not_judged == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "phrase"),
-    [
-        ("no", "is not JSON; name a file that --ascend-report wrote."),
-        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 3;*"),
-        (
-            '{"schema": 3, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
-            "has no usable 'host'; write it again with a whole run.",
-        ),
-        (None, "cannot be read: No such file or directory."),
-    ],
-)
-def test_a_bad_baseline_is_refused_in_one_sentence(
-    pytester: pytest.Pytester, content: str | None, phrase: str
-) -> None:
-    if content is not None:
-        (pytester.path / "then.json").write_text(content, encoding="utf-8")
+def test_a_bad_baseline_is_refused_in_one_sentence(pytester: pytest.Pytester) -> None:
+    (pytester.path / "then.json").write_text(
+        '{"schema": 3, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}'
+    )
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {phrase}"])
+    said = "has no usable 'host'; write it again with a whole run."
+    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {said}"])
 
 
 def test_a_verdict_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:

@@ -174,9 +174,7 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
     [
         ([], "the following arguments are required: REPORT.json"),
         (["good.json"], "good.json alone cannot be compared; name two reports or more."),
-        (["good.json", "none.json"], "none.json cannot be read: No such file or directory."),
         (["good.json", "."], ". cannot be read: Is a directory."),
-        (["good.json", "text.json"], "text.json is not JSON; name a file that --ascend-report"),
         (["good.json", "bad.json", "-o", "bad.json"], "bad.json would replace a report that is"),
         (
             ["good.json", "bad.json", "-o", "no/page.html"],
@@ -187,7 +185,6 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
 def test_what_cannot_be_compared_is_refused(
     reports: Path, arguments: list[str], phrase: str
 ) -> None:
-    (reports / "text.json").write_text("text", encoding="utf-8")
     before = (reports / "bad.json").read_bytes()
     ended = _compare(reports, *arguments)
     assert ended.returncode == 2

@@ -149,51 +149,6 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: str | None, phras
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("option", ["--ascend-html", "--ascend-report"])
-@pytest.mark.parametrize(
-    ("name", "phrase"),
-    [("none/x", "does not exist"), (".", "is a directory")],
-)
-def test_a_place_that_cannot_be_written_is_refused_before_the_run(
-    pytester: pytest.Pytester, option: str, name: str, phrase: str
-) -> None:
-    result = pytester.runpytest_subprocess("--ascend-cache", f"{option}={name}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{option}=*{phrase}*"])
-
-
-def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--ascend-html=page.html")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-html=*page.html: nothing is judged*add --ascend-c*"])
-
-
-def test_one_file_cannot_be_both_reports(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(
-        "--ascend-cache", "--ascend-html=x", "--ascend-report=./x"
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-report=*x and --ascend-html=*x are one file*"])
-
-
-def test_a_directory_that_goes_away_during_the_run_costs_the_page_alone(
-    pytester: pytest.Pytester,
-) -> None:
-    (pytester.path / "place").mkdir()
-    pytester.makeconftest(
-        """
-        import shutil, pytest
-
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_sessionfinish():
-            shutil.rmtree("place")
-        """
-    )
-    result = pytester.runpytest_subprocess("--ascend-cache", RULE, "--ascend-html=place/page.html")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["1 rule: 1 pass*", "ERROR: --ascend-html=*cannot be written: *"])
-
-
 def _in_browser(place: Path, script: str) -> str:
     """Return the page's DOM in a browser after ``script`` has run as part of the page."""
     if CHROMIUM is None:

@@ -19,12 +19,6 @@ exec {command} -p "$params" -v "$soc" -j 2 -o "$output/static_kernel_$(date +%y%
 """
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _judged(suite: pytest.Pytester, *arguments: str) -> dict[str, str]:
     """Judge an op_compiler. Returns the verdicts by rule."""
     options = ["--ascend-cache", "--ascend-report=report.json", *arguments]

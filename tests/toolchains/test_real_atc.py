@@ -389,7 +389,8 @@ def test_options_of_another_run(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("no journal\n", "line 1 is not a verdict"),
+        ("print('mine')\n", "line 1 is not a verdict"),
+        ("no line end", "line 1 is not a verdict"),
         ("[]\n", "line 1 is not a verdict"),
         ('{"format": 1}\n', "is of a run with format 1"),
     ],
@@ -398,6 +399,7 @@ def test_what_is_no_journal(pytester: pytest.Pytester, content: str, words: str)
     path = pytester.path / "j"
     path.write_text(content)
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-resume=j", STORES, *SUITE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --ascend-resume: *{words}*"])
     assert path.read_text() == content
 

@@ -105,13 +105,6 @@ def servers() -> set[int]:
     }
 
 
-@pytest.fixture(scope="module")
-def forked():
-    toolchain = reference_toolchain("fork")
-    yield toolchain
-    toolchain.close()
-
-
 @pytest.fixture
 def own_fork():
     """A fork toolchain that a test may break, and the process id of its server."""
@@ -129,12 +122,12 @@ def own_fork():
 # --- fork and process -----------------------------------------------------------------------
 
 
-def test_fork_and_process_give_the_same_files(forked, tmp_path):
+def test_fork_and_process_give_the_same_files(reference, tmp_path):
     fixture = Path(__file__).parents[2] / "fixtures/single_add.json"
     operators = (*read_single_op(fixture), ABS, EXP)
     config = DebugConfig(switches=("dump_cce", "dump_loc"), listed=("exp",))
     trees = {}
-    for name, toolchain in (("fork", forked), ("process", reference_toolchain("process"))):
+    for name, toolchain in (("fork", reference), ("process", reference_toolchain("process"))):
         root = tmp_path / name
         request = request_in(root, *operators, options=ENABLE.but(debug_config=config))
         (result,) = toolchain.compile_together([request])
@@ -150,9 +143,9 @@ def test_fork_and_process_give_the_same_files(forked, tmp_path):
     assert sorted(Path(name).name.split("_")[1] for name in stored) == ["abs", "add"]
 
 
-def test_fork_and_process_fail_alike(forked, tmp_path):
+def test_fork_and_process_fail_alike(reference, tmp_path):
     ended = []
-    for name, toolchain in (("fork", forked), ("process", reference_toolchain("process"))):
+    for name, toolchain in (("fork", reference), ("process", reference_toolchain("process"))):
         request = request_in(tmp_path / name, raw_mode="sometimes")
         (result,) = toolchain.compile_together([request])
         ended.append((result.returncode, result.output, result.delivered))
@@ -162,8 +155,8 @@ def test_fork_and_process_fail_alike(forked, tmp_path):
     assert "[sometimes]" in ended[0][1]
 
 
-def test_a_result_can_be_repeated_by_hand(forked, tmp_path):
-    (result,) = forked.compile_together(
+def test_a_result_can_be_repeated_by_hand(reference, tmp_path):
+    (result,) = reference.compile_together(
         [request_in(tmp_path / "a b", environment={"ASCEND_CACHE_PATH": "x y"})]
     )
     assert result.argv[:3] == (sys.executable, "-m", "pytest_ascendcache.reference.atc")
@@ -172,17 +165,17 @@ def test_a_result_can_be_repeated_by_hand(forked, tmp_path):
     assert f"--op_compiler_cache_dir={tmp_path}/a b/cache" in result.argv
 
 
-def test_operators_of_one_name_are_all_delivered(forked, tmp_path):
+def test_operators_of_one_name_are_all_delivered(reference, tmp_path):
     request = request_in(tmp_path, ABS.named("same"), EXP.named("same"), EXP.named(""))
-    (result,) = forked.compile_together([request])
+    (result,) = reference.compile_together([request])
     assert result.succeeded
     assert len(set(result.delivered)) == 3
 
 
-def test_many_requests_at_once(forked, tmp_path):
+def test_many_requests_at_once(reference, tmp_path):
     shared = tmp_path / "cache"
     requests = [request_in(tmp_path / str(index), cache_dir=shared) for index in range(16)]
-    results = forked.compile_together(requests)
+    results = reference.compile_together(requests)
     assert [each.request.output for each in results] == [each.output for each in requests]
     assert all(each.succeeded for each in results)
     assert len({each.delivered[0].read_bytes() for each in results}) == 1
@@ -190,8 +183,8 @@ def test_many_requests_at_once(forked, tmp_path):
 
 
 @pytest.mark.parametrize("start", ["fork", "process"])
-def test_umask(forked, tmp_path, start):
-    toolchain = forked if start == "fork" else reference_toolchain("process")
+def test_umask(reference, tmp_path, start):
+    toolchain = reference if start == "fork" else reference_toolchain("process")
     requests = [
         request_in(tmp_path / oct(mask), umask=mask, options=CompileOptions())
         for mask in (0o000, 0o027, 0o077)
@@ -202,8 +195,8 @@ def test_umask(forked, tmp_path, start):
 
 
 @pytest.mark.parametrize("start", ["fork", "process"])
-def test_a_large_environment_arrives(forked, tmp_path, start):
-    toolchain = forked if start == "fork" else reference_toolchain("process")
+def test_a_large_environment_arrives(reference, tmp_path, start):
+    toolchain = reference if start == "fork" else reference_toolchain("process")
     environment = {f"LARGE_{index}": "x" * 60_000 for index in range(10)}
     environment["ASCEND_CACHE_PATH"] = str(tmp_path / "from_environment")
     request = request_in(tmp_path, cache_dir=None, environment=environment)
@@ -212,11 +205,11 @@ def test_a_large_environment_arrives(forked, tmp_path, start):
     assert (tmp_path / "from_environment" / SOC_DIRECTORY).is_dir()
 
 
-def test_a_child_does_not_see_what_another_was_given(forked, tmp_path):
+def test_a_child_does_not_see_what_another_was_given(reference, tmp_path):
     for name in ("first", "second"):
         environment = {"ASCEND_CACHE_PATH": str(tmp_path / "left")} if name == "first" else {}
         request = request_in(tmp_path / name, cache_dir=None, environment=environment)
-        (result,) = forked.compile_together([request])
+        (result,) = reference.compile_together([request])
         assert result.succeeded
     assert (tmp_path / "left" / SOC_DIRECTORY).is_dir()
     assert (tmp_path / "second/home/atc_data" / SOC_DIRECTORY).is_dir()
@@ -234,8 +227,8 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.mark.parametrize("start", ["fork", "process"])
-def test_a_child_that_is_killed(forked, tmp_path, start):
-    toolchain = forked if start == "fork" else reference_toolchain("process")
+def test_a_child_that_is_killed(reference, tmp_path, start):
+    toolchain = reference if start == "fork" else reference_toolchain("process")
     killed, fine = toolchain.compile_together(
         [
             request_in(tmp_path / "killed", environment=package(tmp_path, KILL)),
@@ -270,10 +263,10 @@ def test_a_forked_child_that_hangs_is_killed_with_its_children(tmp_path):
         toolchain.close()
 
 
-def test_what_a_forked_child_leaves_behind_is_killed(forked, tmp_path):
+def test_what_a_forked_child_leaves_behind_is_killed(reference, tmp_path):
     code = "child = subprocess.Popen(['sleep', '600'])\nopen('pid', 'w').write(str(child.pid))"
     request = request_in(tmp_path, environment=package(tmp_path, code))
-    (result,) = forked.compile_together([request])
+    (result,) = reference.compile_together([request])
     assert result.succeeded
     assert is_gone(int((tmp_path / "work/pid").read_text()))
 
@@ -352,8 +345,8 @@ def reference_with_deadline(toolchain, deadline):
 
 
 @pytest.fixture(scope="module")
-def model(forked, tmp_path_factory):
-    (result,) = forked.compile_together([request_in(tmp_path_factory.mktemp("model"))])
+def model(reference, tmp_path_factory):
+    (result,) = reference.compile_together([request_in(tmp_path_factory.mktemp("model"))])
     return result.delivered[0]
 
 
@@ -361,14 +354,14 @@ VALUES = numpy.float32([1, -2, 0, -0.5])
 
 
 @pytest.mark.parametrize("start", ["fork", "process"])
-def test_run_kernel(forked, model, start):
-    toolchain = forked if start == "fork" else reference_toolchain("process")
+def test_run_kernel(reference, model, start):
+    toolchain = reference if start == "fork" else reference_toolchain("process")
     (found,) = toolchain.run_kernel(model, ABS, [VALUES])
     assert found.dtype == numpy.float32
     assert found.tolist() == [1, 2, 0, 0.5]
 
 
-def test_run_kernel_errors(forked, model, tmp_path):
+def test_run_kernel_errors(reference, model, tmp_path):
     damaged = tmp_path / "damaged.om"
     damaged.write_bytes(model.read_bytes()[:-30])
     for path, values, phrase in (
@@ -377,15 +370,15 @@ def test_run_kernel_errors(forked, model, tmp_path):
         (model, VALUES[:3], "float32[3]"),
     ):
         with pytest.raises(KernelRunError, match=re.escape(phrase)) as error:
-            forked.run_kernel(path, ABS, [values])
+            reference.run_kernel(path, ABS, [values])
         assert str(error.value).startswith("running Abs(float32[4]) ended with exit status 255: ")
 
 
 @pytest.mark.parametrize("change", [Capability.KNOWLEDGE_BASE, Capability.TOOLCHAIN_CHANGE])
-def test_staged_changes(forked, tmp_path, change):
+def test_staged_changes(reference, tmp_path, change):
     wide = OperatorSpec("Abs", (TensorDesc.of("float32", 64),) * 1, (X,), name="abs")
     wide = replace(wide, outputs=wide.inputs)
-    staged = forked.stage(change, wide, tmp_path / "staged")
+    staged = reference.stage(change, wide, tmp_path / "staged")
     kernels = []
     for name in ("before", "again", "after"):
         if name == "after":
@@ -396,16 +389,16 @@ def test_staged_changes(forked, tmp_path, change):
             environment=staged.environment,
             options=CompileOptions(),
         )
-        (result,) = forked.compile_together([request])
+        (result,) = reference.compile_together([request])
         assert result.succeeded, result.output
         kernels.append(result.delivered[0].read_bytes())
     assert kernels[0] == kernels[1] != kernels[2]
 
 
 @pytest.mark.parametrize("change", [Capability.RUN_KERNELS, Capability.DEBUG_CONFIG])
-def test_what_cannot_be_staged(forked, tmp_path, change):
+def test_what_cannot_be_staged(reference, tmp_path, change):
     with pytest.raises(ToolchainError, match=change.value):
-        forked.stage(change, ABS, tmp_path)
+        reference.stage(change, ABS, tmp_path)
 
 
 # --- a scripted atc -------------------------------------------------------------------------

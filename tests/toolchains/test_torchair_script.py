@@ -169,6 +169,10 @@ def test_what_is_not_on_the_machine(
             "--ascend-toolchain=torchair:*no.py: it is not a file; name a script",
         ),
         (
+            ["--ascend-toolchain=torchair:/dev/zero"],
+            "--ascend-toolchain=torchair:/dev/zero: it is not a file; name a script",
+        ),
+        (
             [*JUDGED, "--override-ini=ascend_torchair_cards=1"],
             "-o ascend_torchair_cards must be a *, not '1'.",
         ),
