@@ -7,8 +7,8 @@ for about half an hour, in use, last used by a clock that is ahead, small, large
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
-from itertools import count, cycle
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
@@ -104,6 +104,13 @@ def aging(life: Life) -> None:
     limits.run("by a ratio that is none", Question.BAD, (8, "abc"), shelf=shelf, bad=bad)
 
 
+def _surroundings() -> Iterator[dict[str, str]]:
+    """Another user and another time zone for each run."""
+    for number in count(1):
+        user = f"user{number}"
+        yield {"USER": user, "LOGNAME": user, "TZ": _ZONES[number % len(_ZONES)]}
+
+
 class _Limits:
     """Sets limits, makes a run under them, and judges which entries are gone."""
 
@@ -113,8 +120,7 @@ class _Limits:
         self._cache = life.cache
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
-        self._users = count(1)
-        self._zones = cycle(_ZONES)
+        self._surroundings = _surroundings()
         self._ini: Mapping[str, str] = {}
         candidates = self._cache.layout.ini_candidates
         self._created = {path: path.read_bytes() for path in candidates if path.exists()}
@@ -208,13 +214,7 @@ class _Limits:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
-        user = f"user{next(self._users)}"
-        limits = {
-            **environment(*variables),
-            "USER": user,
-            "LOGNAME": user,
-            "TZ": next(self._zones),
-        }
+        limits = {**environment(*variables), **next(self._surroundings)}
         started = int(time.time())
         size = sum(path.stat().st_size for each in files.values() for path in each)
         due = AgingShelf(
