@@ -11,6 +11,7 @@ import pytest
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.judge import aging_facts
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -128,6 +129,25 @@ def test_a_large_entry_is_verified_to_its_end(
     entry.object_path.write_bytes(data)
     run = cache.compile(add, mode=ENABLE)
     assert run[add] == REPLACED, f"a byte {place} of an object of {len(data)} bytes is changed"
+
+
+@rule("robust/heals-damaged-entry")
+def test_a_large_kernel_as_it_was_written_is_verified_to_its_end(cache: CacheUnderTest) -> None:
+    """What the toolchain itself wrote, with a byte near its end changed."""
+    count = 64
+    shapes = [(4, 8)] * count
+    concat = operator_of("ConcatD", *shapes, outs=((4, 8 * count),), concat_dim=1, N=count)
+    cache.marks = False
+    cache.warm(concat.named("large"))
+    path = cache.entry(concat.named("large")).object_path
+    data = bytearray(path.read_bytes())
+    data[-300] ^= 1
+    path.write_bytes(data)
+    cache.trust_marks()
+    problem = cache.recovery(concat.named("large"))
+    assert problem is None, cache.evidence.found(
+        problem, f"byte {len(data) - 300} of an object of {len(data)} bytes is changed: {problem}"
+    )
 
 
 def enlarge(entry: Entry, size: int) -> None:

@@ -33,6 +33,8 @@ STEPS: dict[str, tuple[str, str]] = {
     "release-after-candidate": (OLD, "8.0"),
 }
 """Two versions of one part, one after the other."""
+FILE = "Version={}\nversion_dir=8.1.RC1\ntimestamp=20250301_000012345\n"
+"""A version.info as CANN's packages have it; of patch releases only the first line differs."""
 SPELLINGS: dict[str, str] = {
     "a-blank-at-the-end": "Version={} \n",
     "CRLF": "Version={}\r\n",
@@ -51,7 +53,7 @@ class VersionParts:
         self._cache, self._operator, self._change = cache, operator, change
         self._originals = {name: path.read_bytes() for name, path in change.versions.items()}
 
-    def state(self, text: str = "Version={}\n", **versions: str) -> None:
+    def state(self, text: str = FILE, **versions: str) -> None:
         """Give these parts these versions, and the file times that they have. Others keep theirs.
         An empty version removes the file."""
         for name, version in versions.items():
