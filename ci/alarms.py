@@ -100,7 +100,8 @@ def judge(seed: int, toolchain: str, keep: Path) -> str:
             check=False,
         )
     found = Acquittal.of(read_report(report)) if report.exists() else None
-    if ended.returncode == 0 and found is not None and found.is_acquitted:
+    fine = ended.returncode == 0 or toolchain != REFERENCE
+    if fine and found is not None and found.is_acquitted:
         log.unlink()
         report.unlink()
         return ""
