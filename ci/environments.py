@@ -24,6 +24,9 @@ ENVIRONMENTS = {
     "noatime": "mount -t tmpfs -o noatime none $HERE",
     "strictatime": "mount -t tmpfs -o strictatime none $HERE",
     "FUSE": "bindfs $HERE $HERE",
+    "little memory": "G=/sys/fs/cgroup/ascendcache-$$ && mkdir $G && "
+    "trap 'echo $$ > /sys/fs/cgroup/cgroup.procs; rmdir $G' EXIT && "
+    "echo 1G > $G/memory.max && echo $$ > $G/cgroup.procs",
     "umask 077": "umask 077",
     "umask 000": "umask 000",
     "locale C": "export LC_ALL=C",
