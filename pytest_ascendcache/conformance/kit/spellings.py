@@ -12,10 +12,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.caches.canary import kernel_code
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.shelf import Shelf
 from pytest_ascendcache.conformance.kit.texts import shown
@@ -34,6 +37,7 @@ from pytest_ascendcache.contract.facts import (
 )
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.gated_run import crashed
+from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 
 IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
@@ -82,6 +86,11 @@ def _linked(text: str, cache: CacheUnderTest, whole: bool = False) -> str:
     path, link = Path(text), cache.sandbox / "a-link"
     link.symlink_to(path if whole else path.parent)
     return str(link if whole else link / path.name)
+
+
+def _code_of(run: Run, operator: OperatorSpec) -> str:
+    """A digest of what the delivered kernel computes: its name may tell the key."""
+    return sha256(repr(kernel_code(run.kernel(operator))).encode())
 
 
 def _framed(title: str, frame: str, allowed: frozenset[Reading] = SAME) -> Way:
@@ -318,7 +327,7 @@ class Spelled:
                 refused = not (code is None or code <= 0 or crashed(code) or changed)
                 break
             if not thing.limits:  # unmarked entries tell nothing
-                tell = run.unmarked_sha256 if thing.bytes else run.__getitem__
+                tell = partial(_code_of, run) if thing.bytes else run.__getitem__
                 others = self.operators[len(compiled) :]
                 operators += [(each, tell(each)) for each in compiled]
                 operators += [(each, state.fate(run, each)) for each in others]
