@@ -1,8 +1,8 @@
 """Harm: what a broken promise does to the users of the cache.
 
 A rule's level is how binding the promise is; harm is what was observed when it was broken: a
-function of facts, never of words. The first seven kinds of harm fail a run for every must and
-should rule.
+function of facts, never of words. The first six kinds of harm fail a run for every must and should
+rule.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class Harm(str, Enum):
     UNUSABLE = "unusable"
     HANG = "hang"
     CRASH = "crash"
-    FAILED_RUN = "failed-run"
     STALE = "stale-kernel"
     LOST_WORK = "lost-work"
     MISPLACED = "misplaced"
@@ -71,7 +70,7 @@ _BY_OBSERVATION = {
     (Aspect.FILES, Place.OPEN_TO_ALL.value): Harm.MISPLACED,
     (Aspect.ENDING, Ending.CRASH.value): Harm.CRASH,
     (Aspect.ENDING, Ending.NO_END.value): Harm.HANG,
-    (Aspect.ENDING, Ending.FAILURE.value): Harm.FAILED_RUN,
+    (Aspect.ENDING, Ending.FAILURE.value): Harm.LOST_WORK,
     (Aspect.ENDING, Ending.SUCCESS.value): Harm.MISLEADING,  # where a refusal is due
     (Aspect.LATER, Later.FAILS.value): Harm.UNUSABLE,
     (Aspect.LATER, Later.COMPILES.value): Harm.UNUSABLE,

@@ -38,7 +38,7 @@ def unnoted_use_is_a_miss(self, right, fs, entry, expected):
     return data
 
 
-@defect(READ_ONLY, overrides=StorePolicy.publish, harm=Harm.FAILED_RUN)
+@defect(READ_ONLY, overrides=StorePolicy.publish)
 def unstored_fails(self, right, fs, entry, data, metadata, keep):
     """A kernel that cannot be stored fails the compile."""
     if not right(fs, entry, data, metadata, keep):
