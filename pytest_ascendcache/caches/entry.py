@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -156,7 +157,13 @@ class Entry(CachedUnit):
                 if (below == "." and cls.holds(Path(name))) or (whole and name == f"{stem}.o"):
                     key = stem if below == "." else f"{below}/{stem}"
                     found[key] = cls(key, directory)
-        return dict(sorted(found.items()))
+        times = Counter(map(_name_of, found))
+        return {
+            key: each
+            for key, each in sorted(found.items())
+            # What was damaged may be kept beside the entry that replaced it.
+            if "/" not in key or times[_name_of(key)] == 1 or not each.problems()
+        }
 
     def problems(self) -> list[str]:
         problems: list[str] = []
@@ -195,6 +202,10 @@ class Entry(CachedUnit):
 
 read_entries = Entry.read_all
 """All entries of one SoC's directory by stem."""
+
+
+def _name_of(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _wrong_fields(metadata: dict[str, Any], stem: str) -> Iterator[str]:
