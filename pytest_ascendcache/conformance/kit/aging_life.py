@@ -108,7 +108,7 @@ def _surroundings() -> Iterator[dict[str, str]]:
     """Another user and another time zone for each run."""
     for number in count(1):
         user = f"user{number}"
-        yield {"USER": user, "LOGNAME": user, "TZ": _ZONES[number % len(_ZONES)]}
+        yield {"USER": user, "LOGNAME": user, "TZ": _ZONES[(number - 1) % len(_ZONES)]}
 
 
 class _Limits:

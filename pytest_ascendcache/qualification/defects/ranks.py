@@ -490,6 +490,9 @@ class _Replacing(Host):
             del self._ranks[each]
         super()._arrive(descriptor, message)
 
+    def _start(self):
+        self._hub.tell({"go": True})
+
 
 class _OfAnySize(Host):
     """A meeting that does not compare sizes."""
