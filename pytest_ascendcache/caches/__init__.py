@@ -6,7 +6,7 @@ This room reads files, and edits them to place markers. It knows no options and 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel
 from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary, same_code
 from pytest_ascendcache.caches.elf import ElfError, embedded_objects
-from pytest_ascendcache.caches.entry import Entry, read_entries
+from pytest_ascendcache.caches.entry import Entry, entries_in_place, read_entries
 from pytest_ascendcache.caches.filesystem import (
     AccessTimes,
     FileSystem,
@@ -46,6 +46,7 @@ __all__ = [
     "Snapshot",
     "TornIndex",
     "embedded_objects",
+    "entries_in_place",
     "find_canaries",
     "keep_access_time_of",
     "keep_access_times",

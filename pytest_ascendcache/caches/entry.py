@@ -157,13 +157,7 @@ class Entry(CachedUnit):
                 if (below == "." and cls.holds(Path(name))) or (whole and name == f"{stem}.o"):
                     key = stem if below == "." else f"{below}/{stem}"
                     found[key] = cls(key, directory)
-        times = Counter(map(_name_of, found))
-        return {
-            key: each
-            for key, each in sorted(found.items())
-            # What was damaged may be kept beside the entry that replaced it.
-            if "/" not in key or times[_name_of(key)] == 1 or not each.problems()
-        }
+        return dict(sorted(found.items()))
 
     def problems(self) -> list[str]:
         problems: list[str] = []
@@ -202,6 +196,18 @@ class Entry(CachedUnit):
 
 read_entries = Entry.read_all
 """All entries of one SoC's directory by stem."""
+
+
+def entries_in_place(directory: Path) -> dict[str, Entry]:
+    """All entries, except for damaged ones that a toolchain keeps in a directory of their own
+    beside those that replaced them."""
+    found = read_entries(directory)
+    times = Counter(map(_name_of, found))
+    return {
+        key: each
+        for key, each in found.items()
+        if "/" not in key or times[_name_of(key)] == 1 or not each.problems()
+    }
 
 
 def _name_of(key: str) -> str:

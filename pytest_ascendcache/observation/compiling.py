@@ -13,7 +13,7 @@ from pytest_ascendcache.caches import (
     Canary,
     Entry,
     Snapshot,
-    read_entries,
+    entries_in_place,
 )
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
@@ -198,7 +198,7 @@ class WatchedCompiles(Gated):
 
     def entries(self, soc: str | None = None) -> dict[str, Entry]:
         """Every entry of one chip by stem, incomplete ones included."""
-        return read_entries(self.layout.soc(soc or self.options.soc))
+        return entries_in_place(self.layout.soc(soc or self.options.soc))
 
     def fate(self, run: Run, operator: OperatorSpec, **options: Unpack[CompileKeywords]) -> Fate:
         """What a run did to the entry that :meth:`warm` made for an operator under these

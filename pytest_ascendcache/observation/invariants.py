@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_ascendcache.caches import embedded_objects
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.caches.snapshot import FileState
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
 from pytest_ascendcache.observation.gated_run import GatedRun, ProcessKind
 from pytest_ascendcache.observation.run import Run
@@ -80,18 +81,20 @@ def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
         for path, before in snapshot.files.items():
             if path.rpartition("/")[2] == INI and before.kind == "file":
                 now = run.after[directory].files.get(path)
-                changed = now is None or not _keeps(before.text, now.text)
+                changed = now is None or (now.sha256 != before.sha256 and not _keeps(before, now))
                 if changed and before.sha256 not in made:
                     how = "is gone" if now is None else "has another content"
                     yield _touched(INI, f"{path}, which was there before, {how}")
 
 
-def _keeps(before: str, after: str) -> bool:
+def _keeps(before: FileState, after: FileState) -> bool:
     """Whether an ``op_cache.ini`` still has its lines, except for a toolchain's notes about itself,
-    and no new limit."""
+    and no new limit. Of a file that is too long to be looked at nothing is known to be kept."""
+    if any(each.size and not each.text for each in (before, after)):
+        return False
     then, now = (
-        [line for line in map(str.strip, text.splitlines()) if not _NOTE.match(line)]
-        for text in (before, after)
+        [line for line in map(str.strip, each.text.splitlines()) if not _NOTE.match(line)]
+        for each in (before, after)
     )
     left = iter(now)
     kept = all(line in left for line in then)  # in their order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_ascendcache.caches import CacheLayout, Entry, read_entries
+from pytest_ascendcache.caches import CacheLayout, Entry, entries_in_place
 from pytest_ascendcache.contract import CompileOptions
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
@@ -39,7 +39,7 @@ class KnownEntries:
 def problems_of(layout: CacheLayout, soc: str, kind: str = "") -> Iterator[tuple[str, str]]:
     """Everything wrong with the entries of one chip and, if given, one operator type: the entry and
     the problem."""
-    for stem, entry in read_entries(layout.soc(soc)).items():
+    for stem, entry in entries_in_place(layout.soc(soc)).items():
         if not kind or entry.operator_type == kind:
             for problem in entry.problems():
                 yield stem, problem

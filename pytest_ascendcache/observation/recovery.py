@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_ascendcache.caches import read_entries
+from pytest_ascendcache.caches import entries_in_place
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, outcome_fact
@@ -66,7 +66,7 @@ class Recovery:
         content = Tree.read(cache.root).content
         if content not in self.seen:
             chip = options.get("soc") or cache.options.soc
-            stored = read_entries(cache.layout.soc(chip))
+            stored = entries_in_place(cache.layout.soc(chip))
             objects = {stem: entry.object_bytes for stem, entry in stored.items()}
             second = cache.attempt(*operators, **request)
             if problem := self._problem_of_second(second, expected, objects, chip):

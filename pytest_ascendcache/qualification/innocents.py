@@ -66,8 +66,9 @@ class Acquittal:
 
     @property
     def is_acquitted(self) -> bool:
-        """Whether nothing accuses it, and nearly everything was decided."""
-        return not self.accused and self.decided >= _ENOUGH * (self.decided + len(self.undecided))
+        """Whether nothing accuses it, and nearly everything was decided, but not nothing."""
+        enough = self.decided >= _ENOUGH * (self.decided + len(self.undecided))
+        return not self.accused and self.decided > 0 and enough
 
     def __str__(self) -> str:
         return f"{self.decided} rules decided, {len(self.undecided)} not"

@@ -34,7 +34,10 @@ def test_packages_of_operators_with_other_attributes_are_others(kernels):
 def _run(before: str, after: str):
     def files(digest: str):
         text = digest if "=" in digest else f"# {digest}"
-        return {INI: SimpleNamespace(kind="file", sha256=digest, text=text)} if digest else {}
+        if not digest:
+            return {}
+        file = {"kind": "file", "sha256": digest, "size": len(text)}
+        return {INI: SimpleNamespace(**file, text="" if digest.startswith("long") else text)}
 
     snapshots = ({"cache": SimpleNamespace(files=files(each))} for each in (before, after))
     moments = dict(zip(("before", "after"), snapshots, strict=True))
@@ -53,6 +56,7 @@ def _run(before: str, after: str):
         (["# mine\nadk_version=8", "adk_version=8.1"], [1]),
         (["adk_version=8", "[op_compiler_cache]\nadk_version=8.1"], []),
         (["max_op_cache_size=9", "max_op_cache_size=9\nremain_cache_size_ratio=50"], [1]),
+        (["long", "longer"], [1]),
     ],
     ids=str,
 )

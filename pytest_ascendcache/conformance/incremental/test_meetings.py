@@ -90,7 +90,7 @@ class OwnMeeting:
                 if not stays:
                     other.close()
                 return True
-            self._too_soon = any(each.running.has_ended for each in self._ranks)
+            self._too_soon |= any(each.running.has_ended for each in self._ranks)
             return self._too_soon
 
         wait_until(connects)
