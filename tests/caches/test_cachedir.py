@@ -22,6 +22,7 @@ from pytest_ascendcache.caches import (
     FileSystem,
     Snapshot,
     embedded_objects,
+    entries_in_place,
     find_canaries,
     keep_access_times,
     plant_canary,
@@ -263,6 +264,20 @@ def test_reading_an_entry_moves_no_access_time(entry):
     before = [path.stat().st_atime_ns for path in (entry.metadata_path, entry.object_path)]
     assert entry.is_valid
     assert before == [path.stat().st_atime_ns for path in (entry.metadata_path, entry.object_path)]
+
+
+def test_a_damaged_entry_in_a_directory_of_its_own_is_hidden_beside_its_successor_only(
+    entry, tmp_path
+):
+    kept = tmp_path / "damaged"
+    kept.mkdir()
+    for path in (entry.metadata_path, entry.object_path):
+        (kept / path.name).write_bytes(path.read_bytes()[:-9])
+    assert set(read_entries(tmp_path)) == {STEM, f"damaged/{STEM}"}
+    assert set(entries_in_place(tmp_path)) == {STEM}
+    entry.object_path.unlink()
+    entry.metadata_path.unlink()
+    assert set(entries_in_place(tmp_path)) == {f"damaged/{STEM}"}
 
 
 def test_read_entries(entry, tmp_path):

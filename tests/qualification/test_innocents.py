@@ -57,6 +57,8 @@ def test_no_directory_is_accused(scene: Scene, tmp_path: Path) -> None:
         (["pass"] * 9 + ["warn"], False),
         (["pass"] * 9 + ["fail"], False),
         (["pass", "not applicable"], True),
+        (["not applicable"], False),
+        ([], False),
     ],
 )
 def test_silence_does_not_acquit(verdicts: list[str], is_acquitted: bool) -> None:
