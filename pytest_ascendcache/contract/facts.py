@@ -82,6 +82,7 @@ class Place(str, Enum):
     MISPLACED = "misplaced"
     LEFT = "left"
     OPEN_TO_ALL = "open-to-all"
+    DAMAGED = "damaged"  # what a run that ended well stored
 
 
 class Words(str, Enum):

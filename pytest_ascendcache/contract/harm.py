@@ -68,6 +68,7 @@ _BY_OBSERVATION = {
     (Aspect.FILES, Place.MISPLACED.value): Harm.MISPLACED,
     (Aspect.FILES, Place.LEFT.value): Harm.MISPLACED,
     (Aspect.FILES, Place.OPEN_TO_ALL.value): Harm.MISPLACED,
+    (Aspect.FILES, Place.DAMAGED.value): Harm.LOST_WORK,
     (Aspect.ENDING, Ending.CRASH.value): Harm.CRASH,
     (Aspect.ENDING, Ending.NO_END.value): Harm.HANG,
     (Aspect.ENDING, Ending.FAILURE.value): Harm.LOST_WORK,

@@ -16,6 +16,7 @@ from pytest_ascendcache.contract.harm import Harm, harm_in
 from pytest_ascendcache.contract.subjects import ruling
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.gated_run import crashed
+from pytest_ascendcache.observation.invariants import LITTER, names_in
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError
 
@@ -60,7 +61,7 @@ class CacheWitness:
         self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
         self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []
         self._outside: dict[str, str] = {}
-        self._existing: set[str] = set()
+        self._existing: frozenset[str] = frozenset()
         self._litter: dict[str, None] = {}
 
     def note(self, run: Run) -> None:
@@ -74,7 +75,7 @@ class CacheWitness:
     def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
         """Snapshots of directories next to the cache that no request names. No run may change
         them."""
-        self._existing = _names(self._cache.work)
+        self._existing = names_in(self._cache.work)
         named = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
@@ -95,7 +96,7 @@ class CacheWitness:
         harm."""
         self._litter.update(
             (name, None)
-            for name in sorted(_names(self._cache.work) - self._existing)
+            for name in sorted(names_in(self._cache.work) - self._existing)
             if not name.startswith(LITTER)
         )
         for root, then in before.items():
@@ -299,16 +300,6 @@ def _is_plain(run: Run) -> bool:
     """Whether a run asked only for what documented options can express."""
     request = run.result.request
     return not (request.debug_file or request.raw_options or request.raw_mode)
-
-
-def _names(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-
-
-REPORT = "fusion_result.json"
-"""What a conversion may leave in its working directory (facts ``cann-operator-cache``)."""
-LITTER = ("kernel_meta", REPORT)
-"""How the names of files begin that may lie there after a run for debugging."""
 
 
 def harm_in_ending(who: str, code: int | None, ending: str) -> list[Fact]:

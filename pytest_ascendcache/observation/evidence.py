@@ -179,6 +179,7 @@ class Evidence:
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
     _looking: bool = field(default=False, repr=False)
+    _besides: dict[str, dict[str, Fact]] = field(default_factory=dict, repr=False)
 
     def found(self, observed: Enum | Fact, message: str, about: object = "", **more: Any) -> str:
         """Record what a check finds wrong, a fact or what was observed (see ``Fact.seen``). Returns
@@ -203,6 +204,17 @@ class Evidence:
     def seen(self) -> list[Fact]:
         """What :meth:`saw` recorded."""
         return list(self._seen)
+
+    def saw_besides(self, rule: str, fact: Fact) -> None:
+        """Record that a run broke another rule than the check asks about: one that holds after
+        every run. The first fact of a kind is kept; nothing while harm is looked for."""
+        if not self._looking:
+            self._besides.setdefault(rule, {}).setdefault(fact.code, fact)
+
+    @property
+    def besides(self) -> dict[str, list[Fact]]:
+        """What :meth:`saw_besides` recorded, by rule."""
+        return {rule: [*facts.values()] for rule, facts in self._besides.items()}
 
     @property
     def is_looking(self) -> bool:

@@ -29,7 +29,12 @@ from pytest_ascendcache.observation.gated_run import (
     run_of,
 )
 from pytest_ascendcache.observation.health import Accident, Health, health_of
-from pytest_ascendcache.observation.invariants import broken_invariants, named_files
+from pytest_ascendcache.observation.invariants import (
+    broken_besides,
+    broken_invariants,
+    named_files,
+    names_in,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.toolchains import (
@@ -136,10 +141,11 @@ class Gate(_Forwarded):
         if health.stopped:
             raise ToolchainError(health.stopped)
         named = named_files(requests)
+        beside = names_in(requests[0].work) if len(requests) == 1 else None
         results = self._toolchain.compile_together(requests)
         number = self._count(len(results), sum(len(each.operators) for each in requests))
         pairs = zip(requests, results, strict=True)
-        runs = self._ended(ProcessKind.COMPILE, number, pairs, before, named)
+        runs = self._ended(ProcessKind.COMPILE, number, pairs, before, named, beside)
         for run in () if self._is_seeded else runs:
             health.note(run)
         if health.is_doubtful:
@@ -305,18 +311,21 @@ class Gate(_Forwarded):
         pairs: Iterable[tuple[Any, Result]],
         before: Looked | None = None,
         named: Mapping[Path, str] | None = None,
+        beside: frozenset[str] | None = None,
     ) -> list[GatedRun[Result]]:
         """Record processes that were started together, each a request with its result."""
         before = before or {}
-        after = look(*before)
+        known = before, look(*before), named, beside
         return [
-            self._record(run_of(number + place, kind, request, result, before, after, named))
+            self._record(run_of(number + place, kind, request, result, *known))
             for place, (request, result) in enumerate(pairs)
         ]
 
     def _record(self, run: GatedRun[Result]) -> GatedRun[Result]:
         """Keep the record. What may never be breaks the check, if it has not ended."""
         self.runs.append(run)
+        for rule, fact in broken_besides(run):
+            self.evidence.saw_besides(rule, fact)
         self.require_none(broken_invariants(run, self.health.made))
         return run
 

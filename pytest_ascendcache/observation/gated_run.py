@@ -62,7 +62,8 @@ class GatedRun(Generic[Result]):
     digests; processes started together share both. ``status`` is the exit status, negative for a
     signal, None if the process was killed because it did not end. ``asleep`` are the seconds in
     which it used no processor though it could have: one that is starved is not asleep. ``named``
-    are files of the user that its request names, with their digests before it.
+    are files of the user that its request names, with their digests before it, ``beside`` the names
+    that were in the working directory of a compile that was started alone.
     """
 
     number: int
@@ -75,6 +76,7 @@ class GatedRun(Generic[Result]):
     after: Looked = field(default_factory=dict)
     asleep: float = 0.0
     named: Mapping[Path, str] = field(default_factory=dict)
+    beside: frozenset[str] | None = None
 
     @property
     def accident(self) -> Ending | None:
@@ -99,6 +101,7 @@ def run_of(
     before: Looked,
     after: Looked,
     named: Mapping[Path, str] | None = None,
+    beside: frozenset[str] | None = None,
 ) -> GatedRun[Any]:
     """The record of a process that a request of the toolchain describes."""
     delivered: tuple[Path | None, ...] = ()
@@ -111,5 +114,5 @@ def run_of(
     files, asleep = tuple(filter(None, delivered)), getattr(result, "asleep", 0.0)
     return GatedRun(
         *(number, kind, request, result, result.returncode, files, before, after, asleep),
-        named or {},
+        *(named or {}, beside),
     )

@@ -1,7 +1,9 @@
 """What holds after every run, whatever a check asks: asked of each at the gate, at no further run.
 
 A run that reports success delivers kernels, and files that a user wrote stay byte for byte, except
-for notes of a toolchain in ``op_cache.ini``.
+for notes of a toolchain in ``op_cache.ini``: what breaks that breaks the check. What a compile
+stores is whole and not writable for everybody, and nothing is left in the working directory: what
+breaks that is told of a rule of its own, and the check goes on (:func:`broken_besides`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.caches import embedded_objects
+from pytest_ascendcache.caches import Change, Entry, Snapshot, embedded_objects
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.caches.snapshot import FileState
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
@@ -29,6 +31,12 @@ _INPUTS = frozenset(
 """Options of ATC that name a file of the user; not the model, which a command may make anew."""
 _READ = (".json", ".run", ".py")
 """How the names of files end that op_compiler, packages and clients only read."""
+REPORT = "fusion_result.json"
+"""What a conversion may leave in its working directory (facts ``cann-operator-cache``)."""
+LITTER = ("kernel_meta", REPORT)
+"""How the names of files begin that may lie there after a run for debugging."""
+_WRITTEN = (Change.ADDED, Change.REPLACED, Change.CHANGED)
+_MODES, _STORES = "security/private-modes", "cache-mode/enable-stores"
 
 
 def named_files(requests: Iterable[Any]) -> dict[Path, str]:
@@ -57,6 +65,83 @@ def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
     yield from _ini(run, made)
     if run.kind is ProcessKind.COMPILE:
         yield from _option_files(run)
+
+
+def names_in(directory: Path) -> frozenset[str]:
+    """The names in a directory; none if there is no such directory."""
+    try:
+        return frozenset(each.name for each in directory.iterdir())
+    except OSError:
+        return frozenset()
+
+
+def broken_besides(run: GatedRun[Any]) -> Iterator[tuple[str, Fact]]:
+    """What a compile broke of rules that hold after each of them: the rule and the fact. Nothing of
+    one that was made to fail; what others may have written at the same time is not its own."""
+    if run.kind is not ProcessKind.COMPILE or run.request.plan is not None:
+        return
+    for directory, before in run.before.items():
+        after = run.after[directory]
+        if _umask(run.request.umask) & 0o002:
+            for path in _opened(before, after):
+                detail = f"{path} is writable for everybody"
+                yield _MODES, Fact.seen(Place.OPEN_TO_ALL, detail, run=run.number)
+        if run.beside is not None and run.status == 0:
+            for path, problem in _damaged(directory, before, after):
+                detail = f"{path} is stored and not whole: {problem}"
+                yield _STORES, Fact.seen(Place.DAMAGED, detail, run=run.number)
+    for name in _left(run):
+        detail = f"{name} is left in the working directory"
+        yield _MODES, Fact.seen(Place.LEFT, detail, run=run.number)
+
+
+def _umask(of_request: int | None) -> int:
+    """The mask of a process, which inherits ours if its request has none."""
+    if of_request is not None:
+        return of_request
+    lines = dict(each.split(":", 1) for each in Path("/proc/self/status").read_text().splitlines())
+    return int(lines.get("Umask", "0"), 8)
+
+
+def _opened(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    """What everybody may write since a run. A sticky directory belongs to nobody in particular."""
+    for path, state in after.files.items():
+        then = before.files.get(path)
+        is_open = state.mode & 0o002 and not state.mode & 0o1000 and state.kind != "link"
+        if is_open and not (then is not None and then.mode & 0o002):
+            yield path
+
+
+def _damaged(directory: Path, before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    """Entries that a run wrote, and what is wrong with them. What it moved it did not write."""
+    moved = {each.sha256 for each in before.files.values() if each.kind == "file"}
+    changes = before.changes(after)
+    written = {
+        path.rpartition(".")[0]
+        for path, change in changes.items()
+        if change in _WRITTEN
+        and after.files[path].kind == "file"
+        and after.files[path].sha256 not in moved
+        and Entry.holds(Path(path))
+    }
+    for stem in sorted(written):
+        if problems := Entry(stem, directory).problems():
+            yield stem, problems[0]
+
+
+def _left(run: GatedRun[Any]) -> Iterator[str]:
+    """What a compile left in its working directory, and neither option nor variable names."""
+    request = run.request
+    named = " ".join((*run.result.argv, *map(str, request.environment.values())))
+    is_debugged = any(each.startswith("--op_debug_") for each in run.result.argv)
+    if run.beside is None:
+        return  # others worked there, too
+    for name in sorted(names_in(request.work) - run.beside):
+        is_litter = name.startswith(LITTER) and (is_debugged or name == REPORT)
+        places = (request.output, request.home, request.cache_dir or request.home)
+        is_place = any((request.work / name) in (each, *each.parents) for each in places)
+        if not (is_litter or is_place or name in named):
+            yield name
 
 
 def without_kernel(run: Run) -> Iterator[Fact]:

@@ -103,10 +103,12 @@ class Collector:
             worker = getattr(report, "worker_id", "")
             of_rank = RankRecord(rank["rank"], rank["aborted"], record, rank["size"], worker)
             self._gangs.setdefault(rank["gang"], []).append(of_rank)
+        self._alone += map(VerdictRecord.from_dict, getattr(report, "ascend_besides", ()))
 
     @property
     def _records(self) -> list[VerdictRecord]:
-        """One record for each check; those of a gang's ranks on workers are merged into one."""
+        """One record for each check; those of a gang's ranks on workers are merged into one. More
+        of those whose runs broke other rules."""
         return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
     @pytest.hookimpl(tryfirst=True)
@@ -192,7 +194,8 @@ class Collector:
         stale = any(occurrence in STALE for _, occurrence in self._occurrences())
         green = session.exitstatus == pytest.ExitCode.OK
         self._nothing_judged = self._why_nothing_judged() if green else ""
-        if green and (self._nothing_judged or (stale and self._settings.strict)):
+        broken = any(each.verdict is Verdict.FAIL for each in self._alone)
+        if green and (broken or self._nothing_judged or (stale and self._settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._report = self._document(int(session.exitstatus))
         if wants_report(self._settings):

@@ -131,6 +131,8 @@ class _Resuming:
         # The record of one rank is not the check's verdict; gangs are judged again.
         if record is None or getattr(report, "ascend_rank", None) is not None:
             return
+        if getattr(report, "ascend_besides", ()):
+            return  # what else its runs broke has to be told again
         try:
             self._journal.append(record)
         except OSError as error:

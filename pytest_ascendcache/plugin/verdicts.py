@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import inspect
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +137,7 @@ def judge(
     evidence.elementary = is_elementary(item.nodeid.removeprefix(SUITE_NODES))
     rule, verdict, harm, message = _decided(item, call, report, strict, evidence)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
-    fault = BrokenPromise(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, codes, harm)
-    deviation = _deviation(item, fault, verdict)
+    deviation = _deviation(item, _fault(item, rule, evidence, harm), verdict)
     if deviation is None and expected and verdict in (Verdict.FAIL, Verdict.WARN):
         deviation = {"entry": "xfail", "reason": expected, "link": "", "instead": verdict.value}
     if deviation is not None:
@@ -174,6 +173,45 @@ def judge(
     # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+    if verdict not in (Verdict.FAIL, Verdict.WARN):
+        besides = [each.as_dict() for each in _besides(item, record, evidence, strict)]
+        report.ascend_besides = besides  # type: ignore[attr-defined]
+
+
+def _fault(item: pytest.Item, rule: Rule, evidence: Evidence, harm: Harm | None) -> BrokenPromise:
+    codes = tuple(dict.fromkeys(each.code for each in evidence.facts))
+    check = item.stash.get(GANG, item.nodeid)
+    return BrokenPromise(rule.id, check, evidence.factors, codes, harm)
+
+
+def _besides(
+    item: pytest.Item, record: VerdictRecord, evidence: Evidence, strict: bool
+) -> Iterator[VerdictRecord]:
+    """Verdicts on other rules that the runs of a check broke, which hold after every run. A check
+    that is broken itself has told enough."""
+    rules = _rules(item)
+    for name, facts in evidence.besides.items():
+        rule, harm = rules.get(name), harm_of(facts)
+        if rule is None or _is_later_promise(rule, Verdict.WARN, harm):
+            continue
+        shown = replace(evidence, facts=facts, elementary=False, harm="")
+        shown.starts = shown.compiles = shown.harm_starts = 0  # the check has counted them
+        shown.harm_seconds = 0.0
+        verdict = broken_promise(rule.level, strict, harm, rule.lowered)
+        if _is_open(item, rule, verdict, harm):
+            continue
+        deviation = _deviation(item, _fault(item, rule, shown, harm), verdict)
+        data = {"rule": rule.id, "evidence": shown.as_dict()}
+        shown.script = plain_script(data, worst_fact(data))
+        yield replace(
+            record,
+            rule=rule.id,
+            verdict=verdict if deviation is None else Verdict.KNOWN_DEVIATION,
+            message=facts[0].detail,
+            evidence=shown.as_dict(),
+            deviation=deviation,
+            harm=harm.value if harm is not None else None,
+        )
 
 
 def _decided(

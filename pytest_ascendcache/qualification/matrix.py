@@ -104,18 +104,18 @@ def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
 
 def noticing(report: Mapping[str, Any]) -> list[Kill]:
     """The failed checks of a run, whatever their rules, the cheapest first."""
-    lives = _runs_of_lives(report)
-    return sorted(_kill(check, lives) for check in report["checks"] if check["verdict"] in BROKEN)
+    known = _runs_of(report)
+    return sorted(_kill(check, known) for check in report["checks"] if check["verdict"] in BROKEN)
 
 
 def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]]:
     """The checks of a run of a vendor's profile that show each entry of the vendor's list."""
     found: dict[str, list[Kill]] = {}
-    lives = _runs_of_lives(report)
+    known = _runs_of(report)
     for check in report["checks"]:
         if check["verdict"] == Verdict.KNOWN_DEVIATION.value:
             name = f"{VENDOR}{check['deviation']['entry']}"
-            found.setdefault(name, []).append(_kill(check, lives))
+            found.setdefault(name, []).append(_kill(check, known))
     return {name: tuple(sorted(kills)) for name, kills in found.items()}
 
 
@@ -150,23 +150,24 @@ def by_reason(kills: Kills) -> Kills:
     return {name: tuple(sorted(records)) for name, records in found.items()}
 
 
-def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:
-    """The runs that each life takes: the most that one of its checks counted.
+def _runs_of(report: Mapping[str, Any]) -> Mapping[str, int]:
+    """The runs that each check or life takes: the most that one of its records counted.
 
     The first check counts the runs of the life; any other one would take the same, plus its own.
+    What the runs of a check broke besides has a record of its own, which counts none.
     """
     runs: dict[str, int] = {}
     for check in report["checks"]:
-        if life := life_of(check["check"].removeprefix(SUITE_NODES)):
-            runs[life] = max(runs.get(life, 0), check["evidence"]["starts"])
+        name = check["check"].removeprefix(SUITE_NODES)
+        key = life_of(name) or name
+        runs[key] = max(runs.get(key, 0), check["evidence"]["starts"])
     return runs
 
 
-def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
+def _kill(check: Mapping[str, Any], known: Mapping[str, int]) -> Kill:
     name = check["check"].removeprefix(SUITE_NODES)
-    runs = lives.get(life_of(name), check["evidence"]["starts"])
     return Kill(
-        runs=runs + check["evidence"]["harm_starts"],
+        runs=known[life_of(name) or name] + check["evidence"]["harm_starts"],
         check=name,
         rule=check["rule"],
         harm=check["harm"],

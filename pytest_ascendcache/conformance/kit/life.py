@@ -35,7 +35,7 @@ from pytest_ascendcache.contract.facts import (
 from pytest_ascendcache.contract.outcome import KEPT, REMOVED, REWRITTEN, STORED
 from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.observation.aftermath import LITTER, REPORT
+from pytest_ascendcache.observation.invariants import LITTER, REPORT
 from pytest_ascendcache.operators import OperatorSpec
 
 DAMAGED = Subject(SubjectKind.EVENT, "damaged entry")

@@ -32,7 +32,7 @@ from pytest_ascendcache.observation import (
     StaticKernelsUnderTest,
     probe_network,
 )
-from pytest_ascendcache.observation.aftermath import LITTER
+from pytest_ascendcache.observation.invariants import LITTER
 from pytest_ascendcache.operators import OperatorSpec
 
 _POISONS = (

@@ -385,6 +385,15 @@ def working_directory_litter(self, right, output, index, model):
     return right(output, index, model)
 
 
+@defect(MODES, overrides=OutputPolicy.contents, harm=Harm.MISPLACED)
+def litter_of_broadcasts(self, right, model):
+    """Compiling an operator that broadcasts leaves its shapes in the working directory."""
+    shapes = {each.shape for each in model.operator.inputs}
+    if len(shapes) > 1:
+        Path("broadcast.txt").write_text(f"{sorted(shapes)}")
+    return right(model)
+
+
 @defect(MODES, overrides=StorePolicy.replace_pair)
 def replaced_files_for_everyone(self, right, fs, entry, data, metadata):
     """Entries become writable by everyone when they are replaced."""
