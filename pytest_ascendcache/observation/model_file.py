@@ -50,6 +50,11 @@ class ModelParts:
     size: int
 
     @property
+    def digests(self) -> frozenset[tuple[str, int]]:
+        """Digest and size of each kernel, whatever its name."""
+        return frozenset((each.sha256, each.size) for each in self.kernels)
+
+    @property
     def by_symbol(self) -> dict[str, tuple[str, int]]:
         """Digest and size of each kernel. Different kernels of the same name are numbered."""
         digests: dict[str, tuple[str, int]] = {}

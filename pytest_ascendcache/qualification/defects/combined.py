@@ -12,6 +12,7 @@ from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
+from pytest_ascendcache.reference.model.fusion import FusionPolicy
 
 OUTCOME = "combinations/outcome"
 NUMBERS = "combinations/numbers"
@@ -114,3 +115,16 @@ def type_list_in_key(self, right, options, environ):
 @type_list_in_key.also(KeyPolicy.fields)
 def _(self, right, inputs):
     return {**right(inputs), "types": list(self.memory.types)}
+
+
+@defect(OUTCOME, overrides=FusionPolicy.fuse)
+def fuses_what_a_list_names(self, right, graph, allows, off):
+    """Nodes of a model are fused although op_debug_list names one, and served from the cache."""
+    return right(graph, lambda _: True, off)
+
+
+@defect(TRANSPARENT, overrides=KeyPolicy.fields)
+def fused_kernels_of_every_mode(self, right, inputs):
+    """The key of a fused node of a model lacks the implementation mode."""
+    fields = right(inputs)
+    return {**fields, "implementation": ""} if "+" in inputs.operator.name else fields

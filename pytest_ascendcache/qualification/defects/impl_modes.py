@@ -422,3 +422,9 @@ def a_precision_file_is_tidied(self, right, path):
     with Path(path).open("a") as file:
         file.write("\n")
     return table
+
+
+@defect(FOR_ALL, overrides=ImplementationPolicy.choose)
+def fused_nodes_have_the_first_mode(self, right, operator, available, selected):
+    """Fused nodes of a model are compiled in the first mode that they have."""
+    return available[0] if "+" in operator.name else right(operator, available, selected)

@@ -1,0 +1,145 @@
+"""Documents C and I for models: what is said of an operator holds for it as a node, too.
+
+Compilers fuse neighbouring nodes. Which ones is theirs to choose, so kernels are compared with
+those of a fresh conversion, and never counted in advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.conformance.kit.models import ModelsUnderTest, Node
+from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    DISABLE,
+    FORCE,
+    REUSED,
+    rule,
+)
+from pytest_ascendcache.contract import DebugConfig, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.facts import (
+    Delivery,
+    Fact,
+    Place,
+    Subject,
+    SubjectKind,
+    outcome_fact,
+)
+from pytest_ascendcache.contract.options import HIGH_PRECISION
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation.model_file import ModelParts
+
+PRECISE, FAST = SelectMode.HIGH_PRECISION_FOR_ALL.value, SelectMode.HIGH_PERFORMANCE_FOR_ALL.value
+CURVES = ("Tanh", "Exp", "Sqrt")
+"""Types to which releases of CANN offer both modes; each can follow another node."""
+GIVERS = {"MatMul": ("x", "w"), "Add": ("x", "b")}
+
+
+@pytest.fixture
+def models(cache: CacheUnderTest) -> ModelsUnderTest:
+    return ModelsUnderTest(cache)
+
+
+def _option(name: str, value: str = "") -> Subject:
+    return Subject(SubjectKind.OPTION, name, value)
+
+
+def _served(cache: CacheUnderTest, parts: ModelParts, subject: Subject, most: int) -> list[Fact]:
+    """The fact that more than ``most`` kernels of a model were served from the cache."""
+    served = [each for each in parts.kernels if each.served_from]
+    if len(served) <= most:
+        return []
+    detail = f"{subject}: {len(served)} of {len(parts.kernels)} kernels of a model are served"
+    run = len(cache.evidence.steps)
+    return [outcome_fact(REUSED, [COMPILED], subject=subject, detail=detail, run=run)]
+
+
+@rule("combinations/outcome")
+def test_modes_and_debug_switches_hold_for_a_model(
+    cache: CacheUnderTest, models: ModelsUnderTest
+) -> None:
+    """Debugging and ``disable`` serve nothing, ``force`` compiles everything, and whatever a listed
+    node is fused with, something is compiled."""
+    models.warm()
+    facts: list[Fact] = []
+    for name in ("positive", "curve"):
+        text = DebugConfig(listed=(name,)).text()
+        parts = models.convert({"op_debug_config": models.file("debug.cfg", text)})
+        facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
+    parts = models.convert({"op_debug_level": "1"})
+    facts += _served(cache, parts, _option("--op_debug_level", "1"), 0)
+    cache.mark()
+    before = Snapshot.take(cache.root)
+    parts = models.convert(mode=DISABLE)
+    option = _option("--op_compiler_cache_mode", "disable")
+    facts += _served(cache, parts, option, 0)
+    for path in before.disturbed(Snapshot.take(cache.root)):
+        detail = f"{path} of the cache is changed under disable"
+        facts.append(Fact.seen(Place.TOUCHED, detail, path, subject=option))
+    parts = models.convert(mode=FORCE)
+    facts += _served(cache, parts, _option("--op_compiler_cache_mode", "force"), 0)
+    require_none(facts, cache.evidence)
+
+
+@rule("cache-mode/transparent")
+def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
+    cache: CacheUnderTest, models: ModelsUnderTest
+) -> None:
+    """One cache, in which the same model was converted with other options before."""
+    names = PrecisionFile.of({}, {"curve": HIGH_PRECISION}).content
+    plain = {"op_select_implmode": FAST}
+    for options in (
+        plain,
+        {"op_select_implmode": PRECISE},
+        {"op_precision_mode": models.file("names.ini", names)},
+        {"op_select_implmode": SelectMode.HIGH_PRECISION.value, "optypelist_for_implmode": "Tanh"},
+        plain,
+    ):
+        fresh, mine = models.fresh(options), models.convert(options).digests
+        if mine == fresh:
+            continue
+        if models.fresh(options, again=True) != fresh:
+            raise NotDecidable("two fresh conversions of one model have different kernels")
+        shown = " ".join(f"--{key}={value.rpartition('/')[2]}" for key, value in options.items())
+        detail = f"the model has other kernels than a fresh conversion with {shown}"
+        subject = _option(f"--{next(iter(options))}")
+        raise AssertionError(cache.evidence.found(Delivery.ANOTHER, detail, subject=subject))
+
+
+@rule("impl-mode/for-all")
+def test_a_mode_holds_for_a_node_after_another(
+    cache: CacheUnderTest, models: ModelsUnderTest
+) -> None:
+    """Types whose kernels differ by mode alone: so do those of a model in which they follow another
+    node, fused or not."""
+    alone: list[Node] = [(kind, kind.lower(), ("x",)) for kind in CURVES]
+    asked = _by_mode(models, alone)
+    if not asked:
+        raise NotDecidable(f"none of {', '.join(CURVES)} has two implementations in a model")
+    for giver, inputs in GIVERS.items():
+        nodes: list[Node] = [
+            each
+            for kind in CURVES
+            for each in (
+                (giver, f"before_{kind.lower()}", inputs),
+                (kind, kind.lower(), (f"before_{kind.lower()}",)),
+            )
+        ]
+        differ = _by_mode(models, nodes)
+        detail = (
+            f"{asked} of {', '.join(CURVES)} have other kernels under {PRECISE} than under {FAST}, "
+            f"and {differ} of them after {giver}"
+        )
+        assert differ >= asked, cache.evidence.found(
+            Delivery.UNCHANGED, detail, subject=_option("--op_select_implmode")
+        )
+
+
+def _by_mode(models: ModelsUnderTest, nodes: Sequence[Node]) -> int:
+    """How many kernels of a model are others under the other mode."""
+    precise, fast = (models.fresh({"op_select_implmode": mode}, nodes) for mode in (PRECISE, FAST))
+    return len(precise - fast)

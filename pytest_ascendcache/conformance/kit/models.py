@@ -1,0 +1,144 @@
+"""A small model whose nodes a compiler may fuse, converted on one cache and on empty ones.
+
+Most users of ATC convert models, not single operators. Which nodes become one kernel is the
+compiler's; what an option or a list says of a node holds wherever the node ends up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation.model_file import ModelParts, take_apart
+from pytest_ascendcache.toolchains import ConvertRequest
+from pytest_ascendcache.toolchains.models import can_write_models
+
+Digests = frozenset[tuple[str, int]]
+Node = tuple[str, str, Sequence[str]]
+"""Type, name and inputs of a node; its output is called as it is itself. ``x`` is the model's input
+and ``w``, ``b`` are weights of 16 x 16 and 16 elements."""
+
+CHAIN: tuple[Node, ...] = (
+    ("MatMul", "product", ("x", "w")),
+    ("Relu", "positive", ("product",)),
+    ("Add", "sum", ("positive", "b")),
+    ("Tanh", "curve", ("sum",)),
+    ("Exp", "growth", ("curve",)),
+    ("Sqrt", "root", ("growth",)),
+)
+"""Pairs that compilers like to fuse: a product or a sum and what follows it."""
+_OPSET, _IR_VERSION = 11, 6
+"""Old enough for every release of the toolkit."""
+
+
+class ModelsUnderTest:
+    """Conversions of :data:`CHAIN`, or of other nodes, on the cache under test and on empty ones.
+
+    Skips the check if the toolchain converts no models, or there is no package to write one.
+    """
+
+    def __init__(self, cache: CacheUnderTest) -> None:
+        if not cache.toolchain.converts:
+            pytest.skip(f"{cache.toolchain.name}: it converts no models")
+        if not can_write_models():
+            pytest.skip("the package onnx is missing: python -m pip install onnx")
+        self._cache = cache
+        self._made = 0
+        self._fresh: dict[str, Digests] = {}
+
+    def warm(self) -> ModelParts:
+        """Convert into the cache, and see that a second conversion is served. Raises
+        ``NotDecidable`` if it is not: then what is compiled again tells nothing."""
+        self.convert()
+        parts = self.convert()
+        compiled = [str(each) for each in parts.kernels if not each.served_from]
+        if compiled or not parts.kernels:
+            what = compiled[0] if compiled else "no kernel was found in the model"
+            raise NotDecidable(f"a model converted twice is not served from the cache: {what}")
+        return parts
+
+    def convert(
+        self,
+        options: Mapping[str, str] | None = None,
+        mode: CacheMode = CacheMode.ENABLE,
+        nodes: Sequence[Node] = CHAIN,
+        root: Path | None = None,
+    ) -> ModelParts:
+        """The kernels of the model, of which each says which marked entry it was served from.
+        ``root`` is the cache if not the one under test, ``options`` are ATC's. Raises
+        ``NotDecidable`` if the conversion fails."""
+        cache, self._made = self._cache, self._made + 1
+        place = cache.sandbox / f"model{self._made}"
+        place.mkdir()
+        model = place / "chain.onnx"
+        _write(model, nodes)
+        request = ConvertRequest(
+            options={
+                "model": str(model),
+                "framework": "5",
+                "soc_version": cache.options.soc,
+                **(options or {}),
+            },
+            cache_mode=mode.value,
+            cache_dir=root or cache.root,
+            output=place / "out" / "model",
+            work=cache.work,
+            home=cache.home,
+        )
+        marks: Mapping[str, Any] = {}
+        if root is None:
+            cache.mark()
+            marks = cache.known_state()[0]
+        (result,) = cache.toolchain.converted([request])
+        if not result.succeeded or result.model is None:
+            raise NotDecidable(f"the model is not converted: {result.missing or result.ending}")
+        return take_apart(result.model, marks)
+
+    def fresh(
+        self, options: Mapping[str, str], nodes: Sequence[Node] = CHAIN, again: bool = False
+    ) -> Digests:
+        """Digests and sizes of the kernels that a conversion with an empty cache gives; made once,
+        or ``again``."""
+        key = str((nodes, sorted(options.items())))
+        if again or key not in self._fresh:
+            root = self._cache.sandbox / f"fresh{self._made}"
+            self._fresh[key] = self.convert(options, nodes=nodes, root=root).digests
+        return self._fresh[key]
+
+    def file(self, name: str, content: str) -> str:
+        """A file for an option to name."""
+        path = self._cache.sandbox / name
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+
+
+def _write(path: Path, nodes: Sequence[Node]) -> None:
+    """Write the model; its outputs are what no node takes."""
+    import numpy
+    import onnx
+    from onnx import helper, numpy_helper
+
+    element = helper.np_dtype_to_tensor_dtype(numpy.dtype("float16"))
+    taken = {each for _, _, inputs in nodes for each in inputs}
+    weights = {
+        "w": numpy.linspace(-1, 1, 256, dtype="float16").reshape(16, 16),
+        "b": numpy.linspace(0.5, 2, 16, dtype="float16"),
+    }
+    graph = helper.make_graph(
+        [helper.make_node(kind, inputs, [name], name) for kind, name, inputs in nodes],
+        "ascendcache",
+        [helper.make_tensor_value_info("x", element, (4, 16))],
+        [
+            helper.make_tensor_value_info(name, element, (4, 16))
+            for _, name, _ in nodes
+            if name not in taken
+        ],
+        [numpy_helper.from_array(each, name) for name, each in weights.items() if name in taken],
+    )
+    opsets = [helper.make_opsetid("", _OPSET)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION), str(path))
