@@ -44,9 +44,9 @@ class ModelsUnderTest:
 
     def __init__(self, cache: CacheUnderTest) -> None:
         if not cache.toolchain.converts:
-            pytest.skip(f"{cache.toolchain.name}: it converts no models")
+            pytest.skip(f"{cache.toolchain.name}: converts no models")
         if not can_write_models():
-            pytest.skip("the package onnx is missing: python -m pip install onnx")
+            pytest.skip("the package onnx is missing")
         self._cache = cache
         self._made = 0
         self._fresh: dict[str, Digests] = {}
