@@ -6,12 +6,12 @@ those of a fresh conversion, and never counted in advance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.models import ModelsUnderTest, Node
+from pytest_ascendcache.conformance.kit.models import CHAIN, ModelsUnderTest, Node
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -89,7 +89,8 @@ def test_modes_and_debug_switches_hold_for_a_model(
 def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
     cache: CacheUnderTest, models: ModelsUnderTest
 ) -> None:
-    """One cache, in which the same model was converted with other options before."""
+    """One cache, in which the same model was converted with other options before, and others that
+    differ from it in one attribute of one node."""
     names = PrecisionFile.of({}, {"curve": HIGH_PRECISION}).content
     plain = {"op_select_implmode": FAST}
     for options in (
@@ -99,15 +100,25 @@ def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
         {"op_select_implmode": SelectMode.HIGH_PRECISION.value, "optypelist_for_implmode": "Tanh"},
         plain,
     ):
-        fresh, mine = models.fresh(options), models.convert(options).digests
-        if mine == fresh:
-            continue
-        if models.fresh(options, again=True) != fresh:
-            raise NotDecidable("two fresh conversions of one model have different kernels")
-        shown = " ".join(f"--{key}={value.rpartition('/')[2]}" for key, value in options.items())
-        detail = f"the model has other kernels than a fresh conversion with {shown}"
-        subject = _option(f"--{next(iter(options))}")
-        raise AssertionError(cache.evidence.found(Delivery.ANOTHER, detail, subject=subject))
+        if not _is_fresh(models, options, CHAIN):
+            named = (f"--{key}={value.rpartition('/')[2]}" for key, value in options.items())
+            detail = f"the model has other kernels than a fresh conversion with {' '.join(named)}"
+            subject = _option(f"--{next(iter(options))}")
+            raise AssertionError(cache.evidence.found(Delivery.ANOTHER, detail, subject=subject))
+    for nodes in models.neighbours():
+        (node,) = {*map(str, nodes)} - {*map(str, CHAIN)}
+        assert _is_fresh(models, plain, nodes), cache.evidence.found(
+            Delivery.ANOTHER, "a model that differs in one attribute has another kernel", node
+        )
+
+
+def _is_fresh(models: ModelsUnderTest, options: Mapping[str, str], nodes: Sequence[Node]) -> bool:
+    """Whether a conversion into the cache gives the kernels of a fresh one. Raises ``NotDecidable``
+    if two fresh ones differ."""
+    fresh, mine = models.fresh(options, nodes), models.convert(options, nodes=nodes).digests
+    if mine != fresh and models.fresh(options, nodes, again=True) != fresh:
+        raise NotDecidable("two fresh conversions of one model have different kernels")
+    return mine == fresh
 
 
 @rule("impl-mode/for-all")
@@ -116,19 +127,15 @@ def test_a_mode_holds_for_a_node_after_another(
 ) -> None:
     """Types whose kernels differ by mode alone: so do those of a model in which they follow another
     node, fused or not."""
-    alone: list[Node] = [(kind, kind.lower(), ("x",)) for kind in CURVES]
+    alone = [Node(kind, kind.lower(), ("x",)) for kind in CURVES]
     asked = _by_mode(models, alone)
     if not asked:
         raise NotDecidable(f"none of {', '.join(CURVES)} has two implementations in a model")
     for giver, inputs in GIVERS.items():
-        nodes: list[Node] = [
-            each
-            for kind in CURVES
-            for each in (
-                (giver, f"before_{kind.lower()}", inputs),
-                (kind, kind.lower(), (f"before_{kind.lower()}",)),
-            )
-        ]
+        nodes = []
+        for kind in CURVES:
+            before = Node(giver, f"before_{kind.lower()}", inputs)
+            nodes += [before, Node(kind, kind.lower(), (before.name,))]
         differ = _by_mode(models, nodes)
         detail = (
             f"{asked} of {', '.join(CURVES)} have other kernels under {PRECISE} than under {FAST}, "

@@ -6,7 +6,8 @@ compiler's; what an option or a list says of a node holds wherever the node ends
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,29 @@ from pytest_ascendcache.toolchains import ConvertRequest
 from pytest_ascendcache.toolchains.models import can_write_models
 
 Digests = frozenset[tuple[str, int]]
-Node = tuple[str, str, Sequence[str]]
-"""Type, name and inputs of a node; its output is called as it is itself. ``x`` is the model's input
-and ``w``, ``b`` are weights of 16 x 16 and 16 elements."""
 
-CHAIN: tuple[Node, ...] = (
-    ("MatMul", "product", ("x", "w")),
-    ("Relu", "positive", ("product",)),
-    ("Add", "sum", ("positive", "b")),
-    ("Tanh", "curve", ("sum",)),
-    ("Exp", "growth", ("curve",)),
-    ("Sqrt", "root", ("growth",)),
+
+@dataclass(frozen=True)
+class Node:
+    """A node, whose output is called as it is itself. Its inputs are other nodes, ``x``, the input
+    of the model (4 x 16), and the weights ``w`` (16 x 16) and ``b`` (16 elements)."""
+
+    type: str
+    name: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+CHAIN = (
+    Node("MatMul", "product", ("x", "w")),
+    Node("LeakyRelu", "positive", ("product",), {"alpha": 0.125}),
+    Node("Add", "sum", ("positive", "b")),
+    Node("LeakyRelu", "leak", ("sum",), {"alpha": 0.25}),
+    Node("Add", "shifted", ("leak", "b")),
+    Node("Tanh", "curve", ("shifted",)),
+    Node("Sqrt", "root", ("w",)),
 )
-"""Pairs that compilers like to fuse: a product or a sum and what follows it."""
+"""Pairs that compilers like to fuse, a product or a sum and what follows it, and a node alone."""
 _OPSET, _IR_VERSION = 11, 6
 """Old enough for every release of the toolkit."""
 
@@ -110,6 +121,13 @@ class ModelsUnderTest:
             self._fresh[key] = self.convert(options, nodes=nodes, root=root).digests
         return self._fresh[key]
 
+    def neighbours(self) -> Iterator[tuple[Node, ...]]:
+        """Models that differ from :data:`CHAIN` in one attribute of one node."""
+        for node in CHAIN:
+            for name, value in node.attributes.items():
+                other = replace(node, attributes={**node.attributes, name: 2 * value})
+                yield tuple(other if each is node else each for each in CHAIN)
+
     def file(self, name: str, content: str) -> str:
         """A file for an option to name."""
         path = self._cache.sandbox / name
@@ -124,18 +142,21 @@ def _write(path: Path, nodes: Sequence[Node]) -> None:
     from onnx import helper, numpy_helper
 
     element = helper.np_dtype_to_tensor_dtype(numpy.dtype("float16"))
-    taken = {each for _, _, inputs in nodes for each in inputs}
+    taken = {name for each in nodes for name in each.inputs}
     weights = {
         "w": numpy.linspace(-1, 1, 256, dtype="float16").reshape(16, 16),
         "b": numpy.linspace(0.5, 2, 16, dtype="float16"),
     }
     graph = helper.make_graph(
-        [helper.make_node(kind, inputs, [name], name) for kind, name, inputs in nodes],
+        [
+            helper.make_node(each.type, each.inputs, [each.name], each.name, **each.attributes)
+            for each in nodes
+        ],
         "ascendcache",
         [helper.make_tensor_value_info("x", element, (4, 16))],
         [
             helper.make_tensor_value_info(name, element, (4, 16))
-            for _, name, _ in nodes
+            for name in (each.name for each in nodes)
             if name not in taken
         ],
         [numpy_helper.from_array(each, name) for name, each in weights.items() if name in taken],
