@@ -143,7 +143,7 @@ THINGS = (
           lambda cache: str(cache.root), _given("ASCEND_CACHE_PATH", cache_dir=None),
           (*paths(link=CLEAN), RELATIVE)),
     Thing("HOME", VARIABLE, "cache-mode/directory-precedence",
-          lambda cache: str(cache.home), _home, DIRECTORIES[3:-1]),
+          lambda cache: str(cache.home), _home, DIRECTORIES[len(paths()) : -1]),
     Thing("--op_compiler_cache_mode", OPTION, "cache-mode/rejects-unknown-mode", lambda _: "force",
           lambda _, text: {"mode": None, "raw_mode": text}, words(CLEAN)),
     Thing("--op_debug_level", OPTION, "debug/level-bypasses", lambda _: "1",

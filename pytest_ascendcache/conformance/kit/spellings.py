@@ -106,6 +106,15 @@ def _moved(text: str, name: str) -> str:
     return str(place)
 
 
+def _back_from_link(text: str, cache: CacheUnderTest) -> str:
+    """A path that leaves a linked directory by ``..``: to the parent of what the link leads to."""
+    path, link = Path(text), cache.sandbox / "apart" / "a-link"
+    (path.parent / "below").mkdir(exist_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(path.parent / "below")
+    return f"{link}/../{path.name}"
+
+
 def _in_capitals(text: str, _: CacheUnderTest) -> str:
     """The name in capitals, or another one if the file system does not tell them apart."""
     capitals = _last(text, "{parent}/{upper}")
@@ -121,8 +130,14 @@ def paths(allowed: frozenset[Reading] = SAME, link: frozenset[Reading] = SAME) -
             allowed,
         ),
         Way("a link on the way", _linked, allowed),
+        Way("a link, and .. behind it", _back_from_link, allowed | link),
         Way("a link", lambda text, cache: _linked(text, cache, whole=True), allowed | link),
     )
+
+
+def own_name(cache: CacheUnderTest) -> str:
+    """A name that the toolchain itself gives to a directory of its cache."""
+    return cache.layout.kernel_cache.name
 
 
 SIGNS = "10:30 a,b;c=d#e%s"
@@ -131,6 +146,7 @@ DIRECTORIES = (
     *paths(link=CLEAN),
     _framed("a slash at the end", "{}/"),
     Way("many letters of other scripts", lambda text, _: _moved(text, f"{LONG}/缓存-кэш")),
+    Way("a name of its own", lambda text, cache: _moved(text, f"as/{own_name(cache)}")),
     Way("signs that separate elsewhere", lambda text, _: _moved(text, SIGNS), SAME | CLEAN),
     Way("an empty variable beside it", lambda text, _: text, SAME, {"ASCEND_CACHE_PATH": ""}),
 )

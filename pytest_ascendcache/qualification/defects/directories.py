@@ -119,3 +119,16 @@ def limits_of_the_variable(self, right, root, kernel_cache):
 def no_purge_through_a_link(self, right, fs, soc_directory):
     """Force purges nothing where a link is on the way to the directory."""
     return soc_directory.resolve() != soc_directory or right(fs, soc_directory)
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def own_name_is_not_repeated(self, right, option, environ):
+    """A directory that is called kernel_cache is taken for the one that is made in it."""
+    path = right(option, environ)
+    return path.parent if path.name == "kernel_cache" else path
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def parents_by_text(self, right, option, environ):
+    """The name before .. is left out of a path, also if it is a link."""
+    return Path(os.path.abspath(right(option, environ)))  # noqa: PTH100  (the defect)
