@@ -677,7 +677,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
     _all_went_but(cache, shelf, "bd", "the object of b is a directory, that of d a link")
 
 
-@rule("aging/orphans")
+@rule("aging/keeps-ratio")
 def test_an_entry_that_cannot_be_removed_keeps_no_other(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:

@@ -383,7 +383,7 @@ def temporary_files_of_living_writers_go(self, right, unit, now_ns):
     return unit.files[0].path.suffix == ".temp" or right(unit, now_ns)
 
 
-@defect(ORPHANS, overrides=AgingPolicy.removes, found_later=True)
+@defect(RATIO, overrides=AgingPolicy.removes, found_later=True)
 def one_that_stays_ends_aging(self, right, fs, unit):
     """An entry that cannot be removed keeps all later ones from aging."""
     self.remove(fs, unit)
