@@ -255,7 +255,8 @@ class Gate(_Forwarded):
     @property
     def converts(self) -> bool:
         """Whether the toolchain converts models."""
-        return isinstance(self._toolchain, ModelConverter)
+        able = getattr(self._toolchain, "converts_models", True)
+        return able and isinstance(self._toolchain, ModelConverter)
 
     def converted(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """Like :meth:`compiled`, for conversions of models."""

@@ -29,6 +29,8 @@ class CannCache(InstalledAtc):
     """CANN's cache layer, parsers and key in a command of our own."""
 
     keeps_logs = False
+    converts_models = False
+    """What reads models and fuses their nodes is not part of the cache layer."""
     toolkit: Toolkit
 
     @property
