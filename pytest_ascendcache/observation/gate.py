@@ -255,8 +255,7 @@ class Gate(_Forwarded):
     @property
     def converts(self) -> bool:
         """Whether the toolchain converts models."""
-        able = getattr(self._toolchain, "converts_models", True)
-        return able and isinstance(self._toolchain, ModelConverter)
+        return isinstance(self._toolchain, ModelConverter) and self._toolchain.converts_models
 
     def converted(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """Like :meth:`compiled`, for conversions of models."""

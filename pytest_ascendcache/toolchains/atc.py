@@ -72,6 +72,8 @@ class AtcToolchain(CommandToolchain):
     """Drives one command with ATC's interface. Every compile is a process of its own, which is
     killed after ``deadline`` seconds."""
 
+    converts_models = True
+
     def __init__(
         self,
         name: str,

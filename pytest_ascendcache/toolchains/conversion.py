@@ -69,7 +69,9 @@ class ConvertResult(ProcessResult):
 
 @runtime_checkable
 class ModelConverter(Protocol):
-    """A toolchain that converts models. Other toolchains lack these methods."""
+    """A toolchain that converts models. Other toolchains lack these methods, or say no."""
+
+    converts_models: bool
 
     def converting_command(self) -> tuple[str, ...]:
         """The first words of the converting command. If a file among them changes, earlier

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
-from pytest_ascendcache.conformance.kit.models import CHAIN, ModelsUnderTest, Node
+from pytest_ascendcache.conformance.kit.models import CHAIN, ModelNode, ModelsUnderTest
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -112,7 +112,9 @@ def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
         )
 
 
-def _is_fresh(models: ModelsUnderTest, options: Mapping[str, str], nodes: Sequence[Node]) -> bool:
+def _is_fresh(
+    models: ModelsUnderTest, options: Mapping[str, str], nodes: Sequence[ModelNode]
+) -> bool:
     """Whether a conversion into the cache gives the kernels of a fresh one. Raises ``NotDecidable``
     if two fresh ones differ."""
     fresh, mine = models.fresh(options, nodes), models.convert(options, nodes=nodes).digests
@@ -127,15 +129,15 @@ def test_a_mode_holds_for_a_node_after_another(
 ) -> None:
     """Types whose kernels differ by mode alone: so do those of a model in which they follow another
     node, fused or not."""
-    alone = [Node(kind, kind.lower(), ("x",)) for kind in CURVES]
+    alone = [ModelNode(kind, kind.lower(), ("x",)) for kind in CURVES]
     asked = _by_mode(models, alone)
     if not asked:
         raise NotDecidable(f"none of {', '.join(CURVES)} has two implementations in a model")
     for giver, inputs in GIVERS.items():
         nodes = []
         for kind in CURVES:
-            before = Node(giver, f"before_{kind.lower()}", inputs)
-            nodes += [before, Node(kind, kind.lower(), (before.name,))]
+            before = ModelNode(giver, f"before_{kind.lower()}", inputs)
+            nodes += [before, ModelNode(kind, kind.lower(), (before.name,))]
         differ = _by_mode(models, nodes)
         detail = (
             f"{asked} of {', '.join(CURVES)} have other kernels under {PRECISE} than under {FAST}, "
@@ -146,7 +148,7 @@ def test_a_mode_holds_for_a_node_after_another(
         )
 
 
-def _by_mode(models: ModelsUnderTest, nodes: Sequence[Node]) -> int:
+def _by_mode(models: ModelsUnderTest, nodes: Sequence[ModelNode]) -> int:
     """How many kernels of a model are others under the other mode."""
     precise, fast = (models.fresh({"op_select_implmode": mode}, nodes) for mode in (PRECISE, FAST))
     return len(precise - fast)

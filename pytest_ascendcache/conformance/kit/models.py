@@ -23,7 +23,7 @@ Digests = frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Node:
+class ModelNode:
     """A node, whose output is called as it is itself. Its inputs are other nodes, ``x``, the input
     of the model (4 x 16), and the weights ``w`` (16 x 16) and ``b`` (16 elements)."""
 
@@ -34,13 +34,13 @@ class Node:
 
 
 CHAIN = (
-    Node("MatMul", "product", ("x", "w")),
-    Node("LeakyRelu", "positive", ("product",), {"alpha": 0.125}),
-    Node("Add", "sum", ("positive", "b")),
-    Node("LeakyRelu", "leak", ("sum",), {"alpha": 0.25}),
-    Node("Add", "shifted", ("leak", "b")),
-    Node("Tanh", "curve", ("shifted",)),
-    Node("Sqrt", "root", ("w",)),
+    ModelNode("MatMul", "product", ("x", "w")),
+    ModelNode("LeakyRelu", "positive", ("product",), {"alpha": 0.125}),
+    ModelNode("Add", "sum", ("positive", "b")),
+    ModelNode("LeakyRelu", "leak", ("sum",), {"alpha": 0.25}),
+    ModelNode("Add", "shifted", ("leak", "b")),
+    ModelNode("Tanh", "curve", ("shifted",)),
+    ModelNode("Sqrt", "root", ("w",)),
 )
 """Pairs that compilers like to fuse, a product or a sum and what follows it, and a node alone."""
 _OPSET, _IR_VERSION = 11, 6
@@ -77,7 +77,7 @@ class ModelsUnderTest:
         self,
         options: Mapping[str, str] | None = None,
         mode: CacheMode = CacheMode.ENABLE,
-        nodes: Sequence[Node] = CHAIN,
+        nodes: Sequence[ModelNode] = CHAIN,
         root: Path | None = None,
     ) -> ModelParts:
         """The kernels of the model, of which each says which marked entry it was served from.
@@ -111,7 +111,7 @@ class ModelsUnderTest:
         return take_apart(result.model, marks)
 
     def fresh(
-        self, options: Mapping[str, str], nodes: Sequence[Node] = CHAIN, again: bool = False
+        self, options: Mapping[str, str], nodes: Sequence[ModelNode] = CHAIN, again: bool = False
     ) -> Digests:
         """Digests and sizes of the kernels that a conversion with an empty cache gives; made once,
         or ``again``."""
@@ -121,7 +121,7 @@ class ModelsUnderTest:
             self._fresh[key] = self.convert(options, nodes=nodes, root=root).digests
         return self._fresh[key]
 
-    def neighbours(self) -> Iterator[tuple[Node, ...]]:
+    def neighbours(self) -> Iterator[tuple[ModelNode, ...]]:
         """Models that differ from :data:`CHAIN` in one attribute of one node."""
         for node in CHAIN:
             for name, value in node.attributes.items():
@@ -135,7 +135,7 @@ class ModelsUnderTest:
         return str(path)
 
 
-def _write(path: Path, nodes: Sequence[Node]) -> None:
+def _write(path: Path, nodes: Sequence[ModelNode]) -> None:
     """Write the model; its outputs are what no node takes."""
     import numpy
     import onnx
