@@ -16,6 +16,7 @@ from pytest_ascendcache.processes.guard import running_processes
 from pytest_ascendcache.processes.launch import (
     Command,
     Ended,
+    ProcessLauncher,
     Running,
     ToolchainError,
     check_not_waited,
@@ -53,6 +54,8 @@ class ForkLauncher:
         return (*self.programs[program], *arguments)
 
     def start(self, command: Command) -> Running:
+        if command.unprivileged:  # a fork keeps the server's rights
+            return ProcessLauncher(self.programs).start(command)
         request = {
             "program": command.program,
             "argv": list(command.arguments),

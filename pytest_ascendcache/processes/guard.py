@@ -1,11 +1,11 @@
 """Runs one command and never outlives the process that asked for it. Standard library only.
 
 ``guard.py REQUEST STATUS LIFE OUTPUT`` takes four descriptors. REQUEST is a JSON file with
-``command``, ``environ``, ``cwd`` and ``umask``. On the pipe STATUS the guard reports ``started
-PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND PRINTED`` (bytes). When the other end
-of the pipe LIFE closes, as it does if the test run is killed, the guard kills everything. The end
-of the output goes to the file OUTPUT: a command may print for ever. Processes that outlive the
-command are adopted and killed.
+``command``, ``environ``, ``cwd``, ``umask`` and ``unprivileged``. On the pipe STATUS the guard
+reports ``started PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND PRINTED`` (bytes).
+When the other end of the pipe LIFE closes, as it does if the test run is killed, the guard kills
+everything. The end of the output goes to the file OUTPUT: a command may print for ever. Processes
+that outlive the command are adopted and killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from typing import Any, NamedTuple, NoReturn
 OUTPUT_TAIL = 16_384
 """Bytes kept of a command's output: its end, where the error is."""
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER = 1, 28, 36
+_SECBIT_NOROOT = 1
+"""A program that root executes gets no capabilities."""
 _KILL_PATIENCE = 20.0
 """Seconds killed processes may take to disappear. One that waits for a dead disk may never do."""
 
@@ -99,6 +101,8 @@ def _become(request: dict[str, Any], prints: int, guard: int) -> NoReturn:
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])
+    if request.get("unprivileged") and os.geteuid() == 0:
+        _prctl(_PR_SET_SECUREBITS, _SECBIT_NOROOT)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(prints, 1)
     os.dup2(prints, 2)

@@ -32,18 +32,25 @@ class ToolchainError(Exception):
 @dataclass(frozen=True)
 class Command:
     """What to start. ``program`` is a launcher's name for it, ``work`` the working directory; a
-    ``umask`` of None is inherited."""
+    ``umask`` of None is inherited. ``unprivileged`` takes root's rights over the files of other
+    users from it, as containers do."""
 
     program: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     work: Path
     umask: int | None = None
+    unprivileged: bool = False
 
     @property
     def surroundings(self) -> dict[str, object]:
         """Environment, working directory and umask, as guards and fork servers read them."""
         return {"environ": dict(self.environment), "cwd": str(self.work), "umask": self.umask}
+
+    @property
+    def rights(self) -> dict[str, object]:
+        """What only guards take away."""
+        return {"unprivileged": self.unprivileged}
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class ProcessLauncher:
 
     def start(self, command: Command) -> Running:
         argv = self.argv(command.program, command.arguments)
-        guarded = _guard({"command": argv, **command.surroundings})
+        guarded = _guard({"command": argv, **command.surroundings, **command.rights})
         guarded.hears(1, time.monotonic() + _GUARD_PATIENCE)
         event, _, number = guarded.lines[0].partition(" ") if guarded.lines else ("", "", "")
         if event == "started":

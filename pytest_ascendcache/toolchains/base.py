@@ -157,7 +157,10 @@ class CommandToolchain(BaseToolchain, ABC):
             name: value for name, value in environment.items() if name not in request.unset
         }
         running = self.launcher.start(
-            Command(program, arguments, environment, request.work, request.umask)
+            Command(
+                *(program, arguments, environment, request.work, request.umask),
+                unprivileged=request.unprivileged,
+            )
         )
         return running, partial(self._result, request, self.launcher.argv(program, arguments))
 

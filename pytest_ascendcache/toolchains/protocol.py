@@ -32,7 +32,8 @@ class CompileRequest:
     which the variables of ``unset`` are removed. ``raw_mode`` replaces the cache mode by a value
     the documents do not know. ``debug_file`` replaces the debug configuration by a file, and
     ``raw_options`` (``{"op_select_implmode": "fast"}``) replace options by their names; neither is
-    checked. ``umask`` is that of the process. ``plan`` is the fault to inject
+    checked. ``umask`` is that of the process. ``unprivileged`` takes root's rights over files of
+    other users from it. ``plan`` is the fault to inject
     (``Toolchain.fault_route``). ``as_model`` compiles the operators as nodes of one model, if the
     toolchain lacks ``SINGLE_OP_DEBUG``.
     """
@@ -48,6 +49,7 @@ class CompileRequest:
     raw_mode: str | None = None
     debug_file: Path | None = None
     umask: int | None = None
+    unprivileged: bool = False
     raw_options: Mapping[str, str] = field(default_factory=dict)
     plan: FaultPlan | None = None
     as_model: bool = False
