@@ -94,6 +94,12 @@ class WatchedCompiles(Gated):
         if not self.control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self.control.reason}")
 
+    def needs_readable_entries(self) -> None:
+        """Call this before checking what is stored. Raises ``NotDecidable`` if the toolchain uses
+        entries of a form that is not known here."""
+        if not self.control.reads_entries:
+            raise NotDecidable(f"what is stored has a form of its own: {self.control.reason}")
+
     def attempt(self, *operators: OperatorSpec, **options: Unpack[CompileKeywords]) -> Run:
         """Like :meth:`compile`, but a failure is a valid result. Raises ``ToolchainError`` if the
         process does not end."""
@@ -207,13 +213,18 @@ class WatchedCompiles(Gated):
         return run.fate_of(f"{entry.directory.relative_to(self.root)}/{entry.stem}")
 
     def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
-        """The first problem among the entries of the operator's type; empty if there is none."""
+        """The first problem among the entries of the operator's type; empty if there is none, or
+        entries have a form of their own."""
+        if not self.control.reads_entries:
+            return ""
         kind = operator.type.lower()
         found = problems_of(self.layout, soc or self.options.soc, kind)
         return next((problem for _, problem in found), "")
 
     def problems(self) -> list[str]:
-        """Everything wrong with the entries of the default chip; empty for a sound cache."""
+        """Everything wrong with the entries of the default chip; empty for a sound cache. Raises
+        ``NotDecidable`` if they have a form of their own."""
+        self.needs_readable_entries()
         return [f"{stem}: {each}" for stem, each in problems_of(self.layout, self.options.soc)]
 
     # Markers.

@@ -33,13 +33,15 @@ class PositiveControl:
 
     ``compiles``: a plain compile works. ``serves_marked``: a marked entry is served. ``relocates``:
     it is also served from a copy of the cache. ``reuses``: entries are served at all, marked or
-    not. ``reason`` says why not. ``seconds`` is the duration of one compile with its observation.
+    not. ``reads_entries``: what is stored is object and metadata, which can be checked. ``reason``
+    says why not. ``seconds`` is the duration of one compile with its observation.
     """
 
     compiles: bool = True
     serves_marked: bool = True
     relocates: bool = False
     reuses: bool = True
+    reads_entries: bool = True
     reason: str = ""
     seconds: float = field(default=0.0, compare=False)
 

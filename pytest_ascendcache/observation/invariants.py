@@ -75,7 +75,7 @@ def names_in(directory: Path) -> frozenset[str]:
         return frozenset()
 
 
-def broken_besides(run: GatedRun[Any]) -> Iterator[tuple[str, Fact]]:
+def broken_besides(run: GatedRun[Any], reads_entries: bool = True) -> Iterator[tuple[str, Fact]]:
     """What a compile broke of rules that hold after each of them: the rule and the fact. Nothing of
     one that was made to fail; what others may have written at the same time is not its own."""
     if run.kind is not ProcessKind.COMPILE or run.request.plan is not None:
@@ -86,7 +86,7 @@ def broken_besides(run: GatedRun[Any]) -> Iterator[tuple[str, Fact]]:
             for path in _opened(before, after):
                 detail = f"{path} is writable for everybody"
                 yield _MODES, Fact.seen(Place.OPEN_TO_ALL, detail, run=run.number)
-        if run.beside is not None and run.status == 0:
+        if reads_entries and run.beside is not None and run.status == 0:
             for path, problem in _damaged(directory, before, after):
                 detail = f"{path} is stored and not whole: {problem}"
                 yield _STORES, Fact.seen(Place.DAMAGED, detail, run=run.number)

@@ -89,6 +89,7 @@ class Recovery:
             try:
                 outcome = second[operator]
             except NotDecidable:
+                self._cache.needs_readable_entries()
                 kind = operator.type.lower()
                 damaged = next(problems_of(self._cache.layout, chip, kind), None)
                 if damaged is not None:

@@ -82,6 +82,7 @@ def test_enable_stores_a_valid_entry(
     assert run[operator] == NEW
     stems = run.new_stems(operator.type)
     assert len(stems) <= 1, "one operator has several entries"
+    cache.needs_readable_entries()
     entry = cache.entries()[run.stem(operator) or ""]
     assert entry.problems() == []
     stored = entry.object_bytes or b""
