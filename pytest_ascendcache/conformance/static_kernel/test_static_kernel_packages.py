@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -292,6 +293,19 @@ def _others(kernels: StaticKernelsUnderTest, package: Path) -> dict[str, object]
     root = kernels.installed.ai_core
     names = kernels.installed.packages - {package.stem}
     return {each: state_of(root / each) for each in names}
+
+
+@rule("static-kernel/install-idempotent")
+def test_an_uninstall_is_of_the_package_beside_it(kernels: StaticKernelsUnderTest) -> None:
+    """Where several toolkits are used, ASCEND_OPP_PATH may name another one by then."""
+    (package,) = _packages(kernels, "pk")
+    other = kernels.directory("other")
+    for opp in (kernels.opp, other):
+        kernels.install(package, opp=opp)
+    result = kernels.attempt(replace(kernels.removal(package.stem), opp=other))
+    where = f"the other of two is uninstalled: it {result.ending}"
+    are_installed(kernels, (package,), where, opp=other)
+    are_installed(kernels, () if result.succeeded else (package,), where)
 
 
 @rule("static-kernel/install-idempotent")

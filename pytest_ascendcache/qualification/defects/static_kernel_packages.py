@@ -487,3 +487,9 @@ def an_install_waits_for_no_uninstaller_of_cann(self, right, fs, opp):
     """Only CANN's installers are waited for, not its uninstallers."""
     neighbours._SCRIPT = re.compile(rb"/static_kernel/ai_core/[^/]+/scripts/install\.py$")
     return right(fs, opp)
+
+
+@defect(UNION, overrides=RegistryPolicy.uninstall, found_later=True)
+def an_uninstall_is_of_the_current_toolkit(self, right, fs, opp, *arguments):
+    """An uninstall.sh removes the package of its name that ASCEND_OPP_PATH has, not its own."""
+    return right(fs, Path(os.environ.get("ASCEND_OPP_PATH") or opp), *arguments)
