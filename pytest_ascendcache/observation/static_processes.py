@@ -130,11 +130,13 @@ class StaticProcesses(Gated):
     def attempts(
         self,
         requests: Sequence[StaticRequest],
-        meanwhile: Callable[[list[StaticProcess]], None] = lambda _: None,
+        meanwhile: Callable[[list[StaticProcess]], None] | None = None,
     ) -> list[StaticResult]:
-        """Like :meth:`attempt`, for several processes at the same time."""
+        """Like :meth:`attempt`, for several processes at the same time. ``meanwhile`` is called
+        once they have started."""
         with self.started(*requests) as processes:
-            meanwhile(processes)
+            if meanwhile is not None:
+                meanwhile(processes)
             results = [process.wait() for process in processes]
         for result in results:
             self._note(result)

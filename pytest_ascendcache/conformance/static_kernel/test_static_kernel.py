@@ -367,12 +367,18 @@ def test_the_next_call_tries_again(kernels: StaticKernelsUnderTest) -> None:
 
 
 @rule("static-kernel/failed-operator")
-@pytest.mark.parametrize("ending", ["exit 0", "kill -9 $$"], ids=["no-package", "killed"])
+@pytest.mark.parametrize(
+    ("ending", "installed"),
+    [("exit 0", ":"), ("kill -9 $$", ":"), (":", "exit 1")],
+    ids=["no-package", "killed", "install-fails"],
+)
 def test_an_op_compiler_without_a_package_has_failed(
-    kernels: StaticKernelsUnderTest, ending: str
+    kernels: StaticKernelsUnderTest, ending: str, installed: str
 ) -> None:
-    stand_in = kernels.stand_in(*NETWORK.operators, before=ending)
-    refused(_run_client(kernels, stand_in, NETWORK), "op_compiler")
+    """And so has one whose package does not install itself."""
+    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, after=installed)
+    run = _run_client(kernels, stand_in, NETWORK)
+    refused(run, *(["op_compiler"] if installed == ":" else []))
     assert state_of(kernels.opp) == {}
 
 
