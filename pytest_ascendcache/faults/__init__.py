@@ -1,7 +1,13 @@
 """Faults injected into a cache from outside: damage, interruptions, errors. This room knows no
 rules."""
 
-from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, crash_states
+from pytest_ascendcache.faults.crash import (
+    CrashKind,
+    CrashState,
+    after_all,
+    crash_states,
+    lost_when_done,
+)
 from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.faults.gate import FaultGate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
@@ -29,4 +35,5 @@ __all__ = [
     "after_all",
     "crash_states",
     "find_strace",
+    "lost_when_done",
 ]

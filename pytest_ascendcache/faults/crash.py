@@ -96,21 +96,38 @@ def _power_loss(before: Tree, operations: Sequence[Operation]) -> Iterator[Crash
     replay = Replay(before)
     for operation in operations:
         replay.do(operation)
-        if not operation.act.changes:
-            continue
-        undurable = [each for each in replay.changes if not each.durable]
-        losses = {
-            "un-synced data gone": replay.without(),
-            "un-synced data zero": replay.without(zeros=True),
-            "un-synced names gone": replay.without(undurable),
-        }
-        for name, inode in replay.unsynced.items():
-            losses[f"un-synced data of {name} gone"] = replay.without(lost=inode)
-        for change in undurable:
-            if change.operation.act not in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
-                losses[f"{change.operation} undone"] = replay.without((change,))
-        for loss, tree in losses.items():
-            yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
+        if operation.act.changes:
+            for loss, tree in _losses(replay).items():
+                yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
+
+
+def lost_when_done(before: Tree, operations: Iterable[Operation]) -> list[CrashState]:
+    """Every distinct state of a power loss after an undisturbed run, also those that a kill during
+    the run leaves: by then the run has reported success."""
+    replay = Replay(before)
+    for operation in operations:
+        replay.do(operation)
+    distinct = {tree.content: (loss, tree) for loss, tree in _losses(replay).items()}
+    return [
+        CrashState(CrashKind.POWER_LOSS, f"after it ended, {loss}", tree)
+        for loss, tree in distinct.values()
+    ]
+
+
+def _losses(replay: Replay) -> dict[str, Tree]:
+    """What a power loss may leave now, by what is lost."""
+    undurable = [each for each in replay.changes if not each.durable]
+    losses = {
+        "un-synced data gone": replay.without(),
+        "un-synced data zero": replay.without(zeros=True),
+        "un-synced names gone": replay.without(undurable),
+    }
+    for name, inode in replay.unsynced.items():
+        losses[f"un-synced data of {name} gone"] = replay.without(lost=inode)
+    for change in undurable:
+        if change.operation.act not in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
+            losses[f"{change.operation} undone"] = replay.without((change,))
+    return losses
 
 
 _States = Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]

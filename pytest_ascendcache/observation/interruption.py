@@ -25,6 +25,7 @@ from pytest_ascendcache.faults import (
     Tree,
     after_all,
     crash_states,
+    lost_when_done,
 )
 from pytest_ascendcache.observation.evidence import NotDecidable
 
@@ -83,6 +84,10 @@ class Interruption(Generic[Result]):
                 f"{', '.join(sorted(names))}"
             )
         return self.worthwhile(crash_states(self.before, self.operations, kind))
+
+    def lost_when_done(self) -> list[CrashState]:
+        """The distinct states that a power loss leaves after the command has ended well."""
+        return self.worthwhile(lost_when_done(self.before, self.operations))
 
     def worthwhile(self, cases: list[Case]) -> list[Case]:
         """All of these, or, for a slow toolchain, an even selection."""

@@ -68,6 +68,19 @@ class NetworkUnderTest(WatchedRanks):
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
+    def failed_for_the_cache(self, run: NetworkRun) -> str:
+        """How a run failed that succeeds in an empty cache; empty if it did not fail. Raises
+        ``ToolchainError`` if it fails there too, which is not the cache's fault."""
+        if run.succeeded:
+            return ""
+        environment = {"MS_COMPILER_CACHE_PATH": str(self.new_directory())}
+        request = run.result.request
+        elsewhere = replace(request, environment={**request.environment, **environment}, plan=None)
+        again = self.attempt(replace(elsewhere, directory=self.new_directory()))
+        if not again.succeeded:
+            raise ToolchainError(f"the rank {again.result.failure}")
+        return f"the rank {run.result.ending}, and succeeds in an empty cache"
+
     def interruption(self, network: Network) -> Interruption[NetworkRun]:
         """Record a run of rank 0 now, so that it can be interrupted later. Needs
         ``Capability.FAULT_POINTS``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -127,9 +127,16 @@ class StaticProcesses(Gated):
         end."""
         return self.attempts([request])[0]
 
-    def attempts(self, requests: Sequence[StaticRequest]) -> list[StaticResult]:
-        """Like :meth:`attempt`, for several processes at the same time."""
+    def attempts(
+        self,
+        requests: Sequence[StaticRequest],
+        meanwhile: Callable[[list[StaticProcess]], None] | None = None,
+    ) -> list[StaticResult]:
+        """Like :meth:`attempt`, for several processes at the same time. ``meanwhile`` is called
+        once they have started."""
         with self.started(*requests) as processes:
+            if meanwhile is not None:
+                meanwhile(processes)
             results = [process.wait() for process in processes]
         for result in results:
             self._note(result)

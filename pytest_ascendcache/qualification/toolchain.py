@@ -118,14 +118,15 @@ def _custom_operator(directory: Path) -> StagedChange:
 
 
 def _other_version(operator: OperatorSpec, directory: Path) -> StagedChange:
-    """An operator package whose version changes when the change is applied, and a toolkit. Kernels
-    do not change."""
+    """An operator package whose version changes when the change is applied, a toolkit, and its
+    compiler. Kernels do not change."""
     places = {"opp": "ASCEND_OPP_PATH", "toolkit": "ASCEND_TOOLKIT_HOME"}
     versions = {name: directory / name / "version.info" for name in places}
+    versions["compiler"] = directory / "toolkit" / "compiler" / "version.info"
     for path in versions.values():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("Version=8.0.RC1\n", encoding="utf-8")
-    environment = {places[name]: str(path.parent) for name, path in versions.items()}
+    environment = {variable: str(directory / name) for name, variable in places.items()}
 
     def apply() -> None:  # the next version begins with this one
         versions["opp"].write_text("Version=8.0.RC10\n", encoding="utf-8")

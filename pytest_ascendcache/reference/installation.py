@@ -93,6 +93,12 @@ class InstallationPolicy:
             ) from error
 
 
+def installed_compiler(environ: Mapping[str, str]) -> str:
+    """``Version`` of ``$ASCEND_TOOLKIT_HOME/compiler/version.info``, or ``""`` if there is none."""
+    home = environ.get("ASCEND_TOOLKIT_HOME", "")
+    return _version(Path(home, "compiler"), "ASCEND_TOOLKIT_HOME") if home else ""
+
+
 def _version(directory: Path, origin: str) -> str:
     """The ``Version`` in a part's ``version.info``, or ``""`` if there is no such file. Raises
     ``AtcError`` (E40023), which names the variable ``origin``, if the file says none."""

@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     policies = policies or Policies()
     incremental = policies.incremental
     try:
-        surroundings = incremental.surroundings.read(environ)
+        surroundings = replace(
+            incremental.surroundings.read(environ), versions=policies.installation.stamp(environ)
+        )
         meeting = incremental.rendezvous.open(surroundings.gang)
     except AtcError as error:
         return _fail(str(error))

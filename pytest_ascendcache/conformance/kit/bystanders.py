@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,16 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 _WAITS = "print(flush=True); input()"
+_REWRITES = """\
+import pathlib, sys
+root = pathlib.Path(sys.argv[1])
+shared = [each for each in (root / "config.ini", *root.glob("config/**/*")) if each.is_file()]
+read = {each: each.read_bytes() for each in shared}
+print(flush=True)
+input()
+for path, data in read.items():
+    path.write_bytes(data)
+"""
 ANSWERS = "n\n" * 8
 
 
@@ -98,6 +109,24 @@ def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[HoldingPr
     environment = {**os.environ, "ASCEND_OPP_PATH": str(kernels.opp)}
     with _started([sys.executable, "-c", _HOLDER], kernels.work, environment) as process:
         yield HoldingProcess(kernels, process, package, script)
+
+
+@contextmanager
+def vendors_script(kernels: StaticKernelsUnderTest, name: str) -> Iterator[Callable[[], None]]:
+    """Run a script of CANN's packages that has read the shared files, and takes its time. What is
+    yielded has it write them in place: what it read, whatever was written since."""
+    scripts = kernels.installed.ai_core / "cann" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts / name).write_text(_REWRITES)
+    command = ["python3", str(scripts / name), str(kernels.installed.ai_core)]
+    with _started(command, kernels.work, dict(os.environ)) as process:
+        _line(process)
+
+        def goes_on() -> None:
+            process.communicate("\n")
+            shutil.rmtree(scripts.parent)
+
+        yield goes_on
 
 
 @contextmanager

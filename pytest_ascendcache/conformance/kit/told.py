@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
-from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Subject, SubjectKind
+from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Later, Subject, SubjectKind
 from pytest_ascendcache.observation import Evidence
 
 _LISTED = 26
@@ -21,6 +22,35 @@ def require_none(
     evidence.facts += facts
     if facts:
         raise AssertionError("\n".join([told(facts, runs), *more]))
+
+
+class Ended(Protocol):
+    """A run of anything."""
+
+    @property
+    def succeeded(self) -> bool: ...
+
+
+AnyRun = TypeVar("AnyRun", bound=Ended)
+Failed = TypeVar("Failed", contravariant=True)
+
+
+class Usable(Protocol[Failed]):
+    """A cache under test, of operators or networks."""
+
+    evidence: Evidence
+
+    def failed_for_the_cache(self, run: Failed, /) -> str: ...
+
+
+def stays_usable(cache: Usable[AnyRun], attempt: Callable[[], AnyRun], what: str) -> AnyRun:
+    """A run. Breaks the check if it fails, fails again in the same place, and succeeds without what
+    the cache holds: until somebody changes the place, nothing can be run there."""
+    run = attempt()
+    if not run.succeeded and not (run := attempt()).succeeded:
+        why = cache.failed_for_the_cache(run)
+        assert not why, cache.evidence.found(Later.FAILS, f"{what}: every run fails: {why}")
+    return run
 
 
 def accepted(evidence: Evidence, option: str, value: str = "") -> str:

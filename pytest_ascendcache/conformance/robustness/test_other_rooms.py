@@ -72,6 +72,32 @@ def test_after_a_power_loss_no_installed_package_is_lost(
 
 
 @rule("robust/power-loss")
+def test_what_was_uninstalled_before_a_power_loss_does_not_come_back(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """The uninstall may be undone as a whole. If the index no longer names the package, the install
+    of another one does not bring it back either."""
+    needs(kernels.toolchain, Capability.FAULT_POINTS)
+    kernels.evidence.crash = CrashKind.POWER_LOSS.value
+    stays, gone, comes = _packages(kernels, 3)
+    kernels.install(stays)
+    always = kernels.installed.index()
+    kernels.install(gone)
+    interruption = kernels.interruption(gone, "uninstall")
+    for state in interruption.lost_when_done():
+        interruption.enter(state)
+        where = f"uninstalled, then {state}"
+        whole(kernels, always, where)
+        offered = {
+            str(each["binPath"]).split("/")[0] for each in kernels.installed.index().values()
+        }
+        if gone.stem in kernels.installed.packages - offered:
+            result = kernels.attempt(kernels.installer(comes))
+            installed = (stays, comes) if result.succeeded else (stays,)
+            agrees(kernels, installed, f"{where}: the install of another package {result.ending}")
+
+
+@rule("robust/power-loss")
 @pytest.mark.parametrize(
     "kind", [CrashKind.MID_WRITE, CrashKind.POWER_LOSS], ids=lambda kind: kind.name
 )

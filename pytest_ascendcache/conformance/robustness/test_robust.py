@@ -6,11 +6,13 @@ import os
 import shutil
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
+from pytest_ascendcache.conformance.kit.told import stays_usable
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     HIT,
@@ -226,7 +228,8 @@ def test_a_read_only_file_system_gives_hits(
     cache.mark()
     for operator in (add, exp):
         compiling = cache.interruption(operator, mode=ENABLE)
-        run = compiling.strike(Action.EROFS, compiling.operations[0])
+        strike = partial(compiling.strike, Action.EROFS, compiling.operations[0])
+        run = stays_usable(cache, strike, "read-only")
         _reads_only(cache, run, operator, hit=operator is add)
         assert Tree.read(cache.root).content == compiling.before.content
 
@@ -234,12 +237,15 @@ def test_a_read_only_file_system_gives_hits(
 @rule("robust/read-only-cache")
 def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderTest) -> None:
     needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS, Action.EROFS)
+    """Those that are there are used, and what is not there is compiled and not kept."""
     square = probe_network("Square")
     network.warm(square)
-    running = network.interruption(square)
-    run = running.strike(Action.EROFS, running.operations[0])
-    assert run.wrong == {}
-    assert run.compiled == frozenset(), "the kernel on disk is not used"
+    for wanted in (square, probe_network("Square", "Exp")):
+        running = network.interruption(wanted)
+        strike = partial(running.strike, Action.EROFS, running.operations[0])
+        run = stays_usable(network, strike, "read-only")
+        assert run.wrong == {}
+        assert run.compiled <= {"exp"}, "the kernel on disk is not used"
 
 
 @rule("robust/read-only-cache")
@@ -258,7 +264,8 @@ def test_a_cache_of_another_user_gives_hits(
             path.chmod(0o755 if path.is_dir() else 0o644)
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
-        _reads_only(cache, cache.unwatched(request), operator, hit=operator is add)
+        run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
+        _reads_only(cache, run, operator, hit=operator is add)
 
 
 def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:

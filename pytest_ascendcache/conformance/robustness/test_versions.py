@@ -1,6 +1,7 @@
 """Each version alone: after any change of a part's version, no kernel from before is served.
 
-A part is what a toolchain names in ``StagedChange.versions``: its toolkit, its operator package.
+A part is what a toolchain names in ``StagedChange.versions``: its toolkit, its operator package,
+its compiler.
 The markers of all entries from before tell an old kernel.
 """
 
@@ -17,7 +18,7 @@ from pytest_ascendcache.conformance.kit.own_entries import remove
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, probe_network
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import StagedChange
 
@@ -118,6 +119,43 @@ def test_each_part_alone_voids_the_cache(parts: VersionParts, step: str) -> None
         old = parts.filled()
         parts.state(**{name: after})
         parts.none_of(old, _told({name: f"{before}, then {after}"}))
+
+
+@rule("robust/upgrade-stamp")
+def test_each_part_alone_voids_what_networks_left(
+    network: NetworkUnderTest, add: OperatorSpec
+) -> None:
+    """The same for kernels of ranks, which may have no version but that in their own files."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.VERSION_STAMP)
+    network.needs_reuse()
+    change = network.toolchain.stage(Capability.VERSION_STAMP, add, network.sandbox)
+    square = probe_network("Square")
+    for name, path in change.versions.items():
+        network.cache = network.site / f"cache-{name}"
+        path.write_text(FILE.format(OLD), encoding="utf-8")
+        network.run(square, environment=change.environment)
+        network.mark()
+        path.write_text(FILE.format(NEW), encoding="utf-8")
+        run = network.run(square, environment=change.environment)
+        assert not run.reused, network.evidence.found(
+            Delivery.STALE, f"{_told({name: f'{OLD}, then {NEW}'})}: a kernel from before is run"
+        )
+
+
+@rule("robust/upgrade-stamp")
+def test_a_cache_that_tells_no_version_is_of_another_one(
+    parts: VersionParts, cache: CacheUnderTest
+) -> None:
+    """All files are lost but the entries: so an older release leaves a cache that stamps none."""
+    for name in parts.names:
+        parts.back()
+        old = parts.filled()
+        entries = {path for entry in cache.entries().values() for path in entry.paths}
+        for path in set(cache.root.rglob("*")) - entries:
+            if not path.is_dir():
+                path.unlink()
+        parts.state(**{name: NEW})
+        parts.none_of(old, f"{_told({name: NEW})}, and no file tells the version from before")
 
 
 @rule("robust/upgrade-stamp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -233,6 +234,39 @@ def test_an_install_over_damaged_files_does_not_leave_them(kernels: StaticKernel
         result = kernels.attempt(kernels.installation(package))
         if result.succeeded:
             agrees(kernels, [package], f"after {path.suffix} was damaged the install succeeds")
+
+
+READERS = {"the group": stat.S_IRGRP, "other users": stat.S_IROTH}
+
+
+@rule("static-kernel/install-idempotent")
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002], ids=oct)
+def test_who_may_read_the_kernels_may_find_them(
+    kernels: StaticKernelsUnderTest, umask: int
+) -> None:
+    """Whoever cannot read the index runs without static kernels, and is not told. Whether others
+    may read the kernels is the installer's choice."""
+    stays, goes = (kernels.package(operator(kind), name=kind) for kind in ("Abs", "Exp"))
+    for request in (*map(kernels.installation, (stays, goes)), kernels.removal(goes.stem)):
+        result = kernels.attempt(replace(request, umask=umask))
+        assert result.succeeded, f"with umask {umask:03o}: it {result.ending}"
+        root = kernels.installed.ai_core
+        objects = {kernels.installed.kernel(each) for each in kernels.installed.index().values()}
+        needed = {*root.glob("config/**/*.json"), *root.glob("config.ini")}
+        needed |= {each.with_suffix(".json") for each in objects}
+        for who, reads in READERS.items():
+            if all(_opens(each, root, reads) for each in objects):
+                closed = [str(each) for each in needed if not _opens(each, root, reads)]
+                assert closed == [], kernels.evidence.found(
+                    Delivery.NOTHING, f"{who} may read the kernels, but not {min(closed)}"
+                )
+
+
+def _opens(path: Path, root: Path, reads: int) -> bool:
+    """Whether those may read a file below ``root`` whose bit for reading is ``reads``."""
+    directories = [each for each in path.parents if root == each or root in each.parents]
+    searched = all(each.stat().st_mode & reads >> 2 for each in directories)
+    return searched and bool(path.stat().st_mode & reads)
 
 
 OTHER_CHIP = "Ascend310P3"

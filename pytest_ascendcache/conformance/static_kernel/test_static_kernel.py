@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pytest_ascendcache.conformance.kit.clients import (
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.packages import are_installed
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.contract.static_kernel import (
     DOCUMENT,
@@ -36,6 +37,7 @@ from pytest_ascendcache.observation import (
     OWN,
     ClientRun,
     NotDecidable,
+    Probe,
     StandIn,
     StaticKernelsUnderTest,
     probe_network,
@@ -45,6 +47,7 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.toolchains import Toolchain
 
+OPP = "ASCEND_OPP_PATH"
 BUILD_DIRECTORY = "_aclnn_static_shape_kernel_build_dir"
 
 
@@ -275,24 +278,69 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     )
 
 
+_KEPT = ["--output-tree", LATER.name]
+"""Options of a client that may keep packages for later processes."""
+
+
 @rule("static-kernel/verified")
 def test_a_package_kept_from_an_earlier_process_is_checked(
     kernels: StaticKernelsUnderTest, marked: StandIn
 ) -> None:
     """A client may keep packages for later processes, but must not use one that was changed."""
-    options = ["--output-tree", LATER.name]
-    first = kernels.run(NETWORK, op_compiler=marked.path, options=options)
-    again = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    first = kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
+    again = kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
     assert first.kernels == again.kernels == {IMPOSTOR}
     called, ran = len(marked.calls), kernels.sandbox / "ran"
     for package in packages(kernels.build):
         head, _, rest = package.read_text().partition("\n")
         package.write_text(f"{head}\ntouch {ran}\n{rest}")
-    kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
     assert not ran.exists(), kernels.evidence.found(
         Delivery.UNVERIFIED, "a package that was changed was run"
     )
     assert len(marked.calls) == called + 1, "op_compiler was not called again"
+
+
+@rule("static-kernel/result-correct")
+def test_a_kept_package_is_of_the_same_chip_and_operators(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    """Everything else that a package is made of stays."""
+    kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
+    slopes = [Probe("LeakyRelu", attributes=(("negative_slope", "float", n),)) for n in (0.5, 0.25)]
+    changes: dict[str, tuple[Network, str]] = {
+        "chip": (NETWORK, "Ascend910_9391"),
+        **{f"attribute {n}": (probe_network(n), DEFAULT_SOC) for n in slopes},
+        "type": (probe_network(replace(Probe("Abs"), dtype="float16")), DEFAULT_SOC),
+    }
+    for what, (network, chip) in changes.items():
+        called = len(marked.calls)
+        options = [*_KEPT, "--soc_version", chip]
+        run = _run_client(kernels, marked, network, options=options)
+        assert not run.succeeded or len(marked.calls) > called, kernels.evidence.found(
+            Delivery.NOTHING, f"after a change of {what} a card installs the package from before"
+        )
+
+
+@rule("robust/upgrade-stamp")
+def test_a_kept_package_is_of_the_same_version(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    needs(kernels.toolchain, Capability.VERSION_STAMP)
+    change = kernels.toolchain.stage(
+        Capability.VERSION_STAMP, NETWORK.operators[0], kernels.directory("versions")
+    )
+    environment = {name: each for name, each in change.environment.items() if name != OPP}
+    for name, path in change.versions.items():
+        # Packages are installed into an operator package of the check's own.
+        place = path if change.environment.get(OPP) != str(path.parent) else kernels.opp / path.name
+        for version in ("8.0.RC1", "8.1.RC1"):
+            place.write_text(f"Version={version}\n", encoding="utf-8")
+            called = len(marked.calls)
+            kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT, environment=environment)
+        assert len(marked.calls) > called, kernels.evidence.found(
+            Delivery.STALE, f"{name} {version}: a package of the version before is installed"
+        )
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -319,12 +367,18 @@ def test_the_next_call_tries_again(kernels: StaticKernelsUnderTest) -> None:
 
 
 @rule("static-kernel/failed-operator")
-@pytest.mark.parametrize("ending", ["exit 0", "kill -9 $$"], ids=["no-package", "killed"])
+@pytest.mark.parametrize(
+    ("ending", "installed"),
+    [("exit 0", ":"), ("kill -9 $$", ":"), (":", "exit 1")],
+    ids=["no-package", "killed", "install-fails"],
+)
 def test_an_op_compiler_without_a_package_has_failed(
-    kernels: StaticKernelsUnderTest, ending: str
+    kernels: StaticKernelsUnderTest, ending: str, installed: str
 ) -> None:
-    stand_in = kernels.stand_in(*NETWORK.operators, before=ending)
-    refused(_run_client(kernels, stand_in, NETWORK), "op_compiler")
+    """And so has one whose package does not install itself."""
+    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, after=installed)
+    run = _run_client(kernels, stand_in, NETWORK)
+    refused(run, *(["op_compiler"] if installed == ":" else []))
     assert state_of(kernels.opp) == {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     a_program_named,
     holder,
     on_a_terminal,
+    vendors_script,
     with_small_files,
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
+    agrees,
     are_installed,
     leaky,
     operator,
@@ -42,7 +45,8 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import StaticResult, Toolchain
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+from pytest_ascendcache.toolchains import StaticProcess, StaticResult, Toolchain
 
 Damage = Callable[[bytes], bytes]
 AT_ONCE = 16
@@ -205,6 +209,30 @@ def test_another_programs_install_py_is_not_waited_for(kernels: StaticKernelsUnd
     assert result.succeeded, f"beside another program's install.py the install {result.ending}"
 
 
+SETTLED, UNSETTLED = 0.5, 10.0
+"""Seconds of sleep after which an install counts as waiting, and seconds to reach such a sleep."""
+
+
+@rule("static-kernel/no-half-install")
+@pytest.mark.parametrize("script", ["install.py", "uninstall.py"])
+def test_scripts_of_cann_beside_an_install_cost_no_package(
+    kernels: StaticKernelsUnderTest, script: str
+) -> None:
+    """They take no lock, and write what they read before. CANN's installers look for both among
+    the processes. Facts section 3.2."""
+    stays, comes = _packages(kernels, "stays", "comes")
+    kernels.install(stays)
+    with vendors_script(kernels, script) as goes_on:
+
+        def until_it_waits(installing: list[StaticProcess]) -> None:
+            ends_or_sleeps(installing[0].running, SETTLED, UNSETTLED)
+            goes_on()
+
+        (result,) = kernels.attempts([kernels.installation(comes)], until_it_waits)
+    installed = (stays, comes) if result.succeeded else (stays,)
+    agrees(kernels, installed, f"beside {script} of a package of CANN the install {result.ending}")
+
+
 @rule("static-kernel/shared-package")
 @pytest.mark.parametrize("killed", ["", "killed", "zombie"], ids=lambda each: each or "ends")
 def test_a_package_stays_until_both_who_installed_it_are_gone(
@@ -265,6 +293,19 @@ def _others(kernels: StaticKernelsUnderTest, package: Path) -> dict[str, object]
     root = kernels.installed.ai_core
     names = kernels.installed.packages - {package.stem}
     return {each: state_of(root / each) for each in names}
+
+
+@rule("static-kernel/install-idempotent")
+def test_an_uninstall_is_of_the_package_beside_it(kernels: StaticKernelsUnderTest) -> None:
+    """Where several toolkits are used, ASCEND_OPP_PATH may name another one by then."""
+    (package,) = _packages(kernels, "pk")
+    other = kernels.directory("other")
+    for opp in (kernels.opp, other):
+        kernels.install(package, opp=opp)
+    result = kernels.attempt(replace(kernels.removal(package.stem), opp=other))
+    where = f"the other of two is uninstalled: it {result.ending}"
+    are_installed(kernels, (package,), where, opp=other)
+    are_installed(kernels, () if result.succeeded else (package,), where)
 
 
 @rule("static-kernel/install-idempotent")

@@ -197,3 +197,11 @@ def younger_object_is_a_miss(self, right, fs, entry, expected):
         return None
     times = [path.stat().st_mtime for path in (entry.metadata, entry.object)]
     return data if times[1] <= times[0] + 1 else None
+
+
+@defect(READ_ONLY, overrides=KernelMetaPolicy.publish, found_later=True)
+def a_rank_fails_that_cannot_keep_a_kernel(self, right, fs, entry, *arguments):
+    """A rank ends with an error where what it compiled cannot be written."""
+    if right(fs, entry, *arguments):
+        return True
+    raise AtcError("E40022", f"[{entry.directory}] cannot be written.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy, TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
@@ -322,3 +324,16 @@ def everything_cleaned(self, right, opp, environ):
     for record in self.records(opp):
         self.forget(record)
     return []
+
+
+@defect(RESULT, overrides=PackageCachePolicy.key, found_later=True)
+def packages_of_another_chip_are_kept(self, right, operators, _, compiler):
+    """A card installs the package that an earlier process has compiled for another chip."""
+    return right(operators, "", compiler)
+
+
+@defect(FAILED, overrides=ClientPackagePolicy.install, found_later=True)
+def installs_that_fail_are_not_told(self, right, *arguments):
+    """A card goes on where the package of its kernels does not install itself."""
+    with suppress(StaticKernelError):
+        right(*arguments)

@@ -17,6 +17,7 @@ from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import FileAct, Fs
 from pytest_ascendcache.reference.static_kernel import index as indexing
+from pytest_ascendcache.reference.static_kernel import neighbours
 from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PackageManifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
@@ -465,3 +466,30 @@ def kernel_of_another_shape(self, right, fs, opp, installed, *_):
     """A kernel is found by its operator type alone."""
     entries = sorted(installed.items())
     return self.load(fs, opp, entries[0][1]) if entries else None
+
+
+@defect(UNION, overrides=RegistryPolicy.publish, found_later=True)
+def the_index_is_its_owners_alone(self, right, fs, point, path, data, mode=None):
+    """Other users may read the kernels, but neither list nor index."""
+    return right(fs, point, path, data, mode or 0o600)
+
+
+@defect(POWER, overrides=RegistryPolicy.hide, crash=CrashKind.POWER_LOSS.value, found_later=True)
+def an_uninstall_is_not_synced(self, right, fs, directory):
+    """After a power loss the next install brings back what was uninstalled."""
+    hidden = fs.temporary_path(directory)
+    fs.replace("uninstall.rename", directory, hidden)
+    return hidden
+
+
+@defect(HALF, overrides=RegistryPolicy.turn, found_later=True)
+def an_install_waits_for_no_uninstaller_of_cann(self, right, fs, opp):
+    """Only CANN's installers are waited for, not its uninstallers."""
+    neighbours._SCRIPT = re.compile(rb"/static_kernel/ai_core/[^/]+/scripts/install\.py$")
+    return right(fs, opp)
+
+
+@defect(UNION, overrides=RegistryPolicy.uninstall, found_later=True)
+def an_uninstall_is_of_the_current_toolkit(self, right, fs, opp, *arguments):
+    """An uninstall.sh removes the package of its name that ASCEND_OPP_PATH has, not its own."""
+    return right(fs, Path(os.environ.get("ASCEND_OPP_PATH") or opp), *arguments)

@@ -9,7 +9,9 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.incremental.info import InfoPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.version import own_version
 
 UPGRADE = "robust/upgrade-stamp"
@@ -115,3 +117,25 @@ def a_misspelt_package_is_built_in(self, right, environ):
     """A misspelt ASCEND_OPP_PATH is another version, which purges every chip's entries."""
     is_there = Path(environ.get("ASCEND_OPP_PATH", "")).is_dir()
     return right(environ) if is_there else "built-in"
+
+
+@defect(UPGRADE, overrides=InfoPolicy.fields, found_later=True)
+def networks_run_kernels_of_another_compiler(self, right, inputs):
+    """What a rank records of a kernel does not tell the compiler's version."""
+    fields = right(inputs)
+    return {**fields, "target": {**fields["target"], "compiler": ""}}
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, found_later=True)
+def a_cache_without_a_version_is_taken_over(self, right, fs, kernel_cache, stamp):
+    """A cache that tells no version gets the current one, with the entries that it has."""
+    path = kernel_cache / "version.info"
+    if not path.exists():
+        fs.replace("upgrade.stamp", fs.write_temporary("upgrade", path, stamp.encode()), path)
+    return right(fs, kernel_cache, stamp)
+
+
+@defect(UPGRADE, overrides=PackageCachePolicy.key, found_later=True)
+def packages_of_another_version_are_kept(self, right, operators, soc, _):
+    """A package of an earlier process is installed whatever version compiled it."""
+    return right(operators, soc, "")

@@ -133,6 +133,7 @@ class IncrementalBuild:
             operator=operator,
             scenario=KernelScenario(several, self._request.phase),
             device=self._surroundings.device,
+            versions=self._surroundings.versions,
             target={
                 "soc": self._request.soc,
                 "architecture": platform.machine(),

@@ -39,12 +39,14 @@ class KernelScenario:
 
 @dataclass(frozen=True)
 class InfoInputs:
-    """Everything that decides a kernel. ``target`` is the SoC, architecture and compiler."""
+    """Everything that decides a kernel. ``target`` is the SoC, architecture and compiler;
+    ``versions`` are those of the installation."""
 
     operator: OperatorSpec
     scenario: KernelScenario
     device: int
     target: dict[str, str]
+    versions: str
 
 
 class InfoPolicy:
@@ -61,6 +63,7 @@ class InfoPolicy:
             "scenario": self.scenario(inputs.scenario),
             "device_id": inputs.device,
             "target": inputs.target,
+            "versions": inputs.versions,
         }
 
     def attributes(self, operator: OperatorSpec) -> list[Any]:

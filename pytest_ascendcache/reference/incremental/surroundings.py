@@ -56,11 +56,13 @@ class GangSettings:
 
 @dataclass(frozen=True)
 class RankSurroundings:
-    """All settings of a run from its environment. ``device`` is the card's number."""
+    """All settings of a run from its environment. ``device`` is the card's number, ``versions`` are
+    those of the installation."""
 
     gang: GangSettings
     base: Path
     device: int
+    versions: str = ""
 
 
 class SurroundingsPolicy:

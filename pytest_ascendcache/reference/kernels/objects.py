@@ -6,6 +6,7 @@ request must give the same bytes on every machine.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from pytest_ascendcache.reference.installation import installed_compiler
 from pytest_ascendcache.reference.kernels.errors import KernelError, UnsupportedSoc
 
 
@@ -90,9 +92,15 @@ def triple(architecture: str) -> str:
     return f"{architecture}-unknown-linux-gnu"
 
 
-@cache
 def compiler_version() -> str:
-    """The versions that decide the bytes, e.g. ``LLVM 22.1.0, llvmlite 0.50.0``."""
+    """The versions that decide the bytes, e.g. ``LLVM 22.1.0, llvmlite 0.50.0``, and that of the
+    toolkit's compiler, if it has one. Read again in every process."""
+    compiler = installed_compiler(os.environ)
+    return ", ".join(filter(None, (_llvm(), compiler and f"compiler {compiler}")))
+
+
+@cache
+def _llvm() -> str:
     import llvmlite
     from llvmlite import binding
 

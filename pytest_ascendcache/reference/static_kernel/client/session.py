@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.config import (
     LATER,
@@ -214,7 +215,8 @@ class Session:
             return
         program = _op_compiler().__name__
         cache, root = self._client.cache, outputs.directory.parent
-        key = cache.key(operators, config.soc_version, command or program)
+        compiler = f"{command or program}\n{self._versions()}"
+        key = cache.key(operators, config.soc_version, compiler)
         kept = cache.find(self._policies.fs, root, key) if outputs.later else None
         if kept is not None:
             made = [kept]
@@ -226,6 +228,15 @@ class Session:
         packages.install(made, cards)
         if outputs.later and len(made) == 1:
             cache.record(self._policies.fs, root, key, made[0])
+
+    def _versions(self) -> str:
+        """The versions of the compiler and of the installation."""
+        from pytest_ascendcache.reference.kernels import compiler_version
+
+        try:
+            return f"{compiler_version()}\n{self._policies.installation.stamp(self._environ)}"
+        except AtcError as error:
+            raise StaticKernelError(str(error)) from None
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> EndedProgram:
         if command is not None:
