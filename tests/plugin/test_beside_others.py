@@ -164,6 +164,8 @@ TABLE = {
     "-x": Beside("-x -k test_passes-or-fails", runs=frozenset({"test_passes", "test_fails"})),
     "stepwise": Beside("--stepwise", runs=frozenset({"test_passes", "test_fails"}), ends=2),
 }
+BY_DAY = {"alone", "html", "rerunfailures", "randomly", "xdist", "maxfail", "-k", "-x", "stepwise"}
+"""One of each kind: none, a page, repeats, an order, workers, and parts. Nightly runs use all."""
 MODULES = {
     "rerunfailures": "pytest_rerunfailures",
     "randomly": "pytest_randomly",
@@ -192,7 +194,10 @@ def run(place: Path, options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each in BY_DAY else pytest.mark.nightly) for each in TABLE],
+)
 def test_every_reporter_says_what_we_say(name: str, tmp_path: Path) -> None:
     beside = TABLE[name]
     (tmp_path / "test_checks.py").write_text(CHECKS, encoding="utf-8")

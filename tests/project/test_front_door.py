@@ -34,7 +34,7 @@ def test_readme_says_what_it_is_in_fourteen_lines() -> None:
     assert len(text.split()) <= 700
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", ["en", pytest.param("zh", marks=pytest.mark.nightly)])
 def test_the_first_command_shows_what_readme_prints(
     name: str, tmp_path: Path, ci_module: CiModule
 ) -> None:

@@ -112,7 +112,7 @@ STAGES = {
     "docs/zh/atc.md": Stage(elsewhere=_ATC),
     "docs/zh/audit.md": Stage(elsewhere=(_AUDIT[0], *_AUDIT[2:])),
     "docs/zh/cann-source.md": Stage(elsewhere=_SOURCES),
-    "docs/zh/guide.md": Stage(checkout=True),
+    "docs/zh/guide.md": Stage(checkout=True, nightly=True),
     "docs/zh/mindspore.md": Stage(elsewhere=_MINDSPORE),
     "docs/zh/release-gate.md": Stage(elsewhere=_GATE),
     "docs/zh/reports.md": Stage(elsewhere=_REPORTS[1:], nightly=True),
@@ -120,7 +120,7 @@ STAGES = {
     "docs/zh/static-kernel.md": Stage(
         checkout=True, elsewhere=(("ascendcache-op-compiler -p dump -v Ascend910B1$", OWN),)
     ),
-    "docs/zh/why.md": Stage(inputs=(*OPERATORS, SQUARE)),
+    "docs/zh/why.md": Stage(inputs=(*OPERATORS, SQUARE), nightly=True),
 }
 PAGES = [
     page.relative_to(ROOT).as_posix()

@@ -20,7 +20,7 @@ import pytest
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
-from pytest_ascendcache.operators.opinfo_json import opinfo_document, write_opinfo
+from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.reference.kernels.execute import LoadedKernel
 from pytest_ascendcache.reference.policies import Policies, StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel import op_compiler
@@ -119,34 +119,6 @@ def test_the_index_has_the_documents_fields(dump, out):
     assert sorted(first["binDesc"]) == ["blockDim", "kernelName", "workspace"]
     keys = [each["simplifiedKey"] for each in index["Relu"]["staticList"]]
     assert len(set(keys)) == len(keys) == 4
-
-
-def test_equal_operators_are_compiled_once(dump, out):
-    """CANN's tool refuses equal contents and equal keys, and silently loses equal names."""
-    write_opinfo(dump / "copy.json", relu(4))
-    document = opinfo_document(relu(8))
-    (dump / "same_key.json").write_text(json.dumps({**document, "bin_type": 1}))
-    (dump / "below").mkdir()
-    write_opinfo(dump / "below/Relu_float_ND_4_0.json", relu(16))
-    package = compile_here(dump, out)
-    names = {Path(each).name for each in kernels(package)}
-    assert names == {
-        f"{stem}_d{deterministic}.o"
-        for stem in ("Relu_float_ND_4_0", "Relu_float_ND_4_0_1", "Relu_float_ND_8_1")
-        for deterministic in (0, 1)
-    }
-
-
-def test_the_mode_decides_the_kernel(dump, out):
-    for path in dump.iterdir():
-        path.unlink()
-    x = TensorDesc.of("float16", 8)
-    for mode in ("", "high_performance", "high_precision"):
-        write_opinfo(dump / f"{mode}.json", OperatorInfo.of(OperatorSpec("Exp", (x,), (x,)), mode))
-    entries = manifest(compile_here(dump, out))["index"]["Exp"]["staticList"]
-    assert {each["simplifiedKey"].split("/")[1] for each in entries} == {
-        f"d={deterministic},p={mode}" for deterministic in (0, 1) for mode in (0, 1, 2)
-    }
 
 
 def test_equal_requests_give_equal_kernels(dump, out):
@@ -373,13 +345,6 @@ def test_packages_of_one_microsecond_have_different_names(dump, out):
     names = {path.name for path in out.iterdir()}
     assert len(names) == 6
     assert {name.split("_")[2][:12] for name in names} == {"260102030405"}
-
-
-def test_many_compilers_at_once_make_a_package_each(dump, out):
-    command = [*COMMAND, "-p", str(dump), "-v", "Ascend910B1", "-j", "1", "-o", str(out)]
-    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(4)]
-    assert [each.wait() for each in started] == [0] * 4
-    assert len(list(out.iterdir())) == len(list(out.glob("*.run"))) == 4
 
 
 # Interruption.

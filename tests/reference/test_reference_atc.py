@@ -27,9 +27,7 @@ from pytest_ascendcache.operators import (
 from pytest_ascendcache.reference import atc as atc_command
 from pytest_ascendcache.reference import run as run_command
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
-from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.om import OmError, OmModel
-from pytest_ascendcache.reference.policies import Policies
 from tests.reference_sandbox import ABS, ADD, EXP, LOCK, OTHER_SOC, SOC, Done, Sandbox, operator
 
 BERT = Path(__file__).parents[2] / "fixtures/bert_base_encoder_layer.json"
@@ -284,72 +282,10 @@ def test_metadata(atc):
     assert text == json.dumps(json.loads(text), indent=4, sort_keys=True)
 
 
-def test_the_ini_is_created_once(atc):
-    atc()
-    ini = atc.cache / "op_cache.ini"
-    assert ini.read_text() == "[op_compiler_cache]\n"
-    before = ini.stat()
-    atc(op_compiler_cache_mode="force")
-    assert ini.stat().st_ino == before.st_ino
-    assert ini.stat().st_ctime_ns == before.st_ctime_ns
-
-
-@pytest.mark.parametrize("mode", ["enable", "force"])
-@pytest.mark.parametrize(
-    "text",
-    [b"", b"\xff\xfe junk", b"# mine\r\n[op_compiler_cache]\r\nmax_op_cache_size = 500\r\n"],
-)
-def test_a_users_own_ini_stays_byte_for_byte(atc, mode, text):
-    atc.cache.mkdir()
-    ini = atc.cache / "op_cache.ini"
-    ini.write_bytes(text)
-    before = ini.stat()
-    atc(op_compiler_cache_mode=mode)
-    assert ini.read_bytes() == text
-    assert (ini.stat().st_ino, ini.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_names_do_not_separate_but_parameters_do(atc):
-    atc(ABS)
-    before = atc.entries()
-    atc(ABS.named("other"))
-    assert atc.entries() == before
-    atc(operator("Abs", 5))
-    assert len(atc.entries()) == 4
-
-
 def test_an_operator_twice_in_one_run_is_compiled_once(atc):
     log = atc(ABS, ABS.named("again"), op_compiler_cache_mode="disable", log="info").err
     assert log.count("compile [") == 1
     assert atc.kernel("abs") == atc.kernel("again")
-
-
-def test_enable_serves_an_entry_another_run_wrote(atc):
-    atc()
-    before = atc.entries()
-    for path in atc.soc().iterdir():
-        os.utime(path, (1_500_000_000, 1_400_000_000))
-    assert "reuse" in atc(log="info").err
-    assert atc.entries() == before
-    for name in before:
-        info = (atc.soc() / name).stat()
-        assert info.st_mtime == 1_400_000_000
-        assert info.st_atime > 1_500_000_000  # each use updates the access time, which aging reads
-
-
-def test_a_copied_cache_serves_under_another_root(atc):
-    atc()
-    shutil.copytree(atc.cache, atc.root / "copy")
-    atc.cache = atc.root / "copy"
-    assert "reuse" in atc(log="info").err
-
-
-@pytest.mark.parametrize("level", [1, 2, 3, 4])
-def test_force_under_a_debug_level_removes_nothing(atc, level):
-    atc()
-    before = atc.entries()
-    atc(EXP, op_compiler_cache_mode="force", op_debug_level=level, debug_dir=atc.home)
-    assert atc.entries() == before
 
 
 @pytest.mark.parametrize("change", [{"blockDim": 2}, {"kernelName": "other"}, {"extra": 1}])
@@ -437,28 +373,6 @@ def test_disable_does_not_look_at_the_directory(atc):
     assert not atc.cache.exists()
 
 
-class ReadOnly(Fs):
-    """A file system that refuses every write with the error of a read-only mount."""
-
-    def at(self, point):
-        if not point.endswith((".read", ".list", ".stat")) and not point.startswith("lookup.m"):
-            if point == "lookup.object" or point == "open.mkdir":
-                return
-            raise OSError(30, "Read-only file system")
-
-
-def test_a_read_only_cache_serves_and_stays(atc):
-    atc()
-    before = {path: path.stat().st_ctime_ns for path in atc.cache.rglob("*")}
-    policies = Policies(fs=ReadOnly())
-    assert "reuse" in atc(log="info", policies=policies).err
-    done = atc(EXP, policies=policies)
-    assert "is not cached" in done.err
-    assert before == {path: path.stat().st_ctime_ns for path in atc.cache.rglob("*")}
-    assert "not used" in atc(policies=policies, op_compiler_cache_mode="force").err
-    assert before == {path: path.stat().st_ctime_ns for path in atc.cache.rglob("*")}
-
-
 # --- purging --------------------------------------------------------------------------------
 
 
@@ -467,21 +381,6 @@ def install(root: Path, version: str) -> dict[str, str]:
     opp.mkdir(exist_ok=True)
     (opp / "version.info").write_text(f"Name=x\nVersion={version}\n")
     return {"ASCEND_OPP_PATH": str(opp)}
-
-
-@pytest.mark.parametrize("mode", ["enable", "force"])
-def test_another_version_purges_every_soc(atc, mode):
-    environ = install(atc.root, "1.0")
-    atc(environ=environ)
-    atc(environ=environ, soc_version=OTHER_SOC)
-    before = atc.entries(), atc.entries(OTHER_SOC)
-    atc(EXP, environ=environ)
-    assert before[0].items() < atc.entries().items()
-    install(atc.root, "2.0")
-    atc(EXP, environ=environ, op_compiler_cache_mode=mode)
-    assert [name[:7] for name in atc.entries()] == ["te_exp_"] * 2
-    assert atc.entries(OTHER_SOC) == {}
-    assert "ops_version=2.0\n" in (atc.cache / "kernel_cache/version.info").read_text()
 
 
 @pytest.mark.parametrize(
@@ -520,45 +419,6 @@ def test_force_removes_everything_of_the_soc_but_the_lock(atc):
     assert sorted(path.name for path in atc.soc().iterdir()) == [LOCK, f"{stem}.json", f"{stem}.o"]
     assert (atc.soc() / LOCK).stat().st_ino == lock
     assert atc.entries(OTHER_SOC) == other
-
-
-def test_force_removes_a_copy_of_the_cache_inside_the_cache(atc):
-    atc()
-    shutil.copytree(atc.soc(), atc.root / "backup")
-    shutil.move(atc.root / "backup", atc.soc() / "backup")
-    assert atc(EXP, op_compiler_cache_mode="force").err == ""
-    assert [name[:7] for name in atc.entries()] == ["te_exp_"] * 2
-
-
-@pytest.mark.parametrize("how", ["force", "version"])
-def test_links_go_and_their_targets_stay(atc, how):
-    environ = install(atc.root, "1.0")
-    atc(environ=environ)
-    precious = atc.root / "precious"
-    precious.mkdir()
-    (precious / "file.json").write_text("precious")
-    for name, target in (
-        ("directory", precious),
-        ("file.json", precious / "file.json"),
-        ("dangling", atc.root / "nowhere"),
-    ):
-        (atc.soc() / name).symlink_to(target)
-    if how == "version":
-        install(atc.root, "2.0")
-    atc(environ=environ, op_compiler_cache_mode="force" if how == "force" else "enable")
-    assert [name[:7] for name in atc.entries()] == ["te_abs_"] * 2
-    assert (precious / "file.json").read_text() == "precious"
-
-
-def test_force_does_not_empty_what_a_soc_link_names(atc):
-    atc()
-    precious = atc.root / "precious"
-    precious.mkdir()
-    (precious / "file").write_text("precious")
-    shutil.rmtree(atc.soc())
-    atc.soc().symlink_to(precious)
-    atc.raw(atc.argv(op_compiler_cache_mode="force"))
-    assert (precious / "file").exists()
 
 
 def test_another_version_leaves_no_old_entry_behind_a_soc_link(atc):
@@ -628,22 +488,6 @@ def test_force_with_a_bad_knowledge_base_removes_nothing(atc):
     before = atc.entries()
     atc.refused("E40023", op_bank_path="/nowhere", op_compiler_cache_mode="force")
     assert atc.entries() == before
-
-
-def test_a_knowledge_base_is_applied_by_force(atc):
-    spec = operator("Abs", 64)
-    bank = atc.home / f"{SOC}.json"
-    bank.write_text('{"Abs": {"tile": 4}}')
-    atc(spec, op_bank_path=atc.home)
-    old = atc.kernel()
-    bank.write_text('{"Abs": {"tile": 8}}')
-    atc(spec, op_bank_path=atc.home)
-    assert atc.kernel() == old  # the documented limitation
-    atc(spec, op_bank_path=atc.home, op_compiler_cache_mode="force")
-    new = atc.kernel()
-    assert new != old
-    atc(spec, op_bank_path=atc.home, op_compiler_cache_mode="disable")
-    assert atc.kernel() == new
 
 
 def test_the_option_beats_the_variable_and_other_socs_have_no_knowledge(atc):
@@ -773,24 +617,6 @@ def test_where_debugging_keeps_it(atc, monkeypatch, option, variable, expected):
 def test_a_work_path_that_cannot_be_used_is_named(atc):
     environ = {"ASCEND_WORK_PATH": "/dev/null"}
     atc.refused("E40023", "[/dev/null", "ASCEND_WORK_PATH", op_debug_level=3, environ=environ)
-
-
-@pytest.mark.parametrize("mode", ["enable", "force"])
-@pytest.mark.parametrize(
-    ("listed", "cached"),
-    [
-        ("abs", {"exp"}),
-        ("OpType::Abs", {"exp"}),
-        ("OpType::Abs,exp", set()),
-        ("Abs", {"abs", "exp"}),
-        ("OpType::abs", {"abs", "exp"}),
-    ],
-)
-def test_a_list_takes_out_the_listed_operators(atc, mode, listed, cached):
-    config = atc.root / "debug.cfg"
-    config.write_text(f"op_debug_config = ccec_g\nop_debug_list = {listed}\n")
-    atc(ABS, EXP, op_debug_config=config, debug_dir=atc.home, op_compiler_cache_mode=mode)
-    assert {name.split("_")[1] for name in atc.entries()} == cached
 
 
 # --- a network, and real processes ----------------------------------------------------------
@@ -980,12 +806,13 @@ def test_bad_manifests(model, tmp_path, manifest):
         OmModel.read(path)
 
 
-def test_every_flipped_byte_of_a_model_is_noticed_or_harmless(model, tmp_path):
+def test_a_flipped_byte_of_a_model_is_noticed_or_harmless(model, tmp_path):
+    """Every seventh byte: headers, names and digests are longer than that."""
     data = model.read_bytes()
     good = OmModel.read(model)
     kernel = range(data.index(good.object) + 8, data.index(good.object) + len(good.object))
     path, noticed = tmp_path / "x.om", []
-    for index in sorted(set(range(len(data))) - set(kernel)):
+    for index in sorted(set(range(0, len(data), 7)) - set(kernel)):
         path.write_bytes(data[:index] + bytes([data[index] ^ 0x09]) + data[index + 1 :])
         try:
             served = OmModel.read(path).object

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import os
-import pty
 import re
 import shutil
 import stat
@@ -20,7 +19,6 @@ import pytest
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.faults import CrashKind, Tree, crash_states
 from pytest_ascendcache.faults.trace import read_log
-from pytest_ascendcache.faults.tree import Replay
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import write_opinfo
@@ -190,13 +188,6 @@ def test_carried_modules_import_only_pythons_own(packages):
     assert {"numpy", "llvmlite", "pytest", "jinja2"}.isdisjoint(names)
 
 
-def test_installing_again_changes_nothing(packages, opp):
-    assert do(packages["pk"], opp) == 0
-    before = Snapshot.take(opp)
-    assert do(packages["pk"], opp) == 0
-    assert before.changes(Snapshot.take(opp)) == {}
-
-
 @pytest.mark.parametrize("damage", ["lose", "change", "manifest", "config"])
 def test_installing_again_mends(packages, opp, damage):
     assert do(packages["pk"], opp) == 0
@@ -212,46 +203,6 @@ def test_installing_again_mends(packages, opp, damage):
         (opp / AI_CORE / "config.ini").unlink()
     assert do(packages["pk"], opp) == 0
     assert contents(opp) == whole
-
-
-def test_the_last_package_has_its_way_and_the_first_comes_back(packages, opp):
-    do(packages["pk"], opp)
-    assert kernels(opp) == {4: "pk", 8: "pk"}
-    do(packages["pk2"], opp)
-    assert kernels(opp) == {4: "pk", 8: "pk2", 16: "pk2"}
-    do(packages["pk"], opp)
-    assert kernels(opp) == {4: "pk", 8: "pk2", 16: "pk2"}
-    assert do(packages["pk2"], opp, "--uninstall") == 0
-    assert kernels(opp) == {4: "pk", 8: "pk"}
-
-
-@pytest.mark.parametrize(
-    "removed", list(itertools.permutations(["pk", "pk2", "pk.3"])), ids="-".join
-)
-def test_uninstalling_in_any_order_leaves_the_index_of_what_is_left(packages, opp, removed):
-    before = contents(opp)
-    left = sorted(removed)
-    for name in left:
-        assert do(packages[name], opp) == 0
-    for name in removed:
-        assert do(packages[name], opp, "--uninstall") == 0
-        left.remove(name)
-        fresh = opp.with_name(f"without-{name}")
-        fresh.mkdir()
-        for each in left:
-            assert do(packages[each], fresh) == 0
-        if left:
-            assert Tree.read(fresh / AI_CORE).content == Tree.read(opp / AI_CORE).content
-    assert contents(opp) == before
-
-
-def test_packages_of_two_chips_have_an_index_each(packages, opp):
-    do(packages["pk"], opp)
-    do(packages["other"], opp)
-    config = opp / AI_CORE / "config"
-    assert sorted(path.name for path in config.iterdir()) == ["ascend310p", "ascend910b"]
-    do(packages["other"], opp, "--uninstall")
-    assert sorted(path.name for path in config.iterdir()) == ["ascend910b"]
 
 
 def test_uninstalling_what_is_not_installed_is_no_error(packages, opp):
@@ -293,39 +244,6 @@ def worthwhile(states):
     return [each for found in by_point.values() for each in [*found[:2], *found[2:][-1:]]]
 
 
-KINDS = (CrashKind.KILLED, CrashKind.MID_WRITE, CrashKind.POWER_LOSS)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-@pytest.mark.parametrize(
-    "act", ["install", "uninstall", pytest.param("replace", marks=pytest.mark.nightly)]
-)
-def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, kind, act):
-    if act != "uninstall":
-        do(packages["pk2"], opp)
-    clean = Tree.read(opp)
-    do(packages["pk"], opp)
-    installed = Tree.read(opp)
-    if act == "install":
-        clean.write(opp)
-    if act == "replace":
-        (opp / AI_CORE / "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o").write_bytes(b"")
-    before = Tree.read(opp)
-    arguments = ["--uninstall"] if act == "uninstall" else []
-    operations = recorded(opp, tmp_path / "log", packages["pk"], *arguments)
-    states = worthwhile(crash_states(before, operations, kind))
-    assert states or kind is CrashKind.MID_WRITE
-    for number, state in enumerate(states):
-        state.tree.write(opp)
-        assert act == "replace" or consistent(opp), state
-        if number % 2:
-            assert do(packages["pk"], opp) == 0
-            assert contents(opp) == installed.content, state
-        else:
-            assert do(packages["pk"], opp, "--uninstall") == 0
-            assert contents(opp) == clean.content, state
-
-
 CUT_SHORT = """
 import os, sys
 from pytest_ascendcache.reference.faulty import faulty, install
@@ -345,107 +263,6 @@ def test_a_client_whose_install_was_cut_short_leaves_nothing(packages, opp, tmp_
             script.chmod(0o750)  # the log does not record modes
         assert ClientPackagePolicy().uninstall(opp, packages["pk"], by_hand(opp)) == "", state
         assert contents(opp) == before.content, state
-
-
-def test_what_was_said_to_be_installed_stays_after_a_power_loss(packages, opp, tmp_path):
-    before = Tree.read(opp)
-    operations = recorded(opp, tmp_path / "log", packages["pk"])
-    installed = contents(opp)
-    replay = Replay(before)
-    for operation in operations:
-        replay.do(operation)
-    lost = replay.without([each for each in replay.changes if not each.durable])
-    assert {name for name, *_ in lost.content ^ installed} <= {".static_kernel.lock"}
-
-
-ERRORS = {
-    "ENOSPC": ["create", "write", "make-directory"],
-    "EROFS": ["create", "write", "make-directory", "rename", "remove", "sync", "sync-directory"],
-    "EIO": None,
-}
-
-
-@pytest.mark.parametrize(
-    "error",
-    [pytest.param(each, marks=() if each == "ENOSPC" else pytest.mark.nightly) for each in ERRORS],
-)
-@pytest.mark.parametrize("act", ["install", "uninstall"])
-def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
-    packages, opp, tmp_path, error, act
-):
-    if act == "uninstall":
-        do(packages["pk"], opp)
-    do(packages["pk2"], opp)
-    before = Tree.read(opp)
-    arguments = ["--uninstall"] if act == "uninstall" else []
-    operations = recorded(opp, tmp_path / "log", packages["pk"], *arguments)
-    wanted = Tree.read(opp)
-    acts = ERRORS[error]
-    points = {}
-    for each in operations:
-        if each.act.value in (acts or ["read", "list", *ERRORS["EROFS"]]):
-            points.setdefault(each.point, each)
-    assert len(points) > 3
-    for each in points.values():
-        before.write(opp)
-        plan = {"log": str(tmp_path / "log"), "point": each.point, "nth": each.nth, "do": error}
-        plan.update({"acts": acts} if acts else {})
-        program = faulty(install)
-        argv = [json.dumps(plan), str(packages["pk"]), "--quiet", *arguments]
-        status = program(argv, by_hand(opp))
-        assert status in (0, 1), each
-        assert consistent(opp), each
-        assert "pk2" in kernels(opp).values(), each
-        if status == 0 and error != "EROFS":
-            left = {name for name, *_ in contents(opp) - wanted.content}
-            assert left <= {".static_kernel.lock"}, each
-        assert do(packages["pk"], opp, *arguments) == 0
-        assert contents(opp) == wanted.content, each
-
-
-def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
-    """Sixteen installers run at once, while a reader reads the index all the time."""
-    names = ["pk", "pk2", "pk.3", "other"]
-    started = [
-        subprocess.Popen([packages[name], "--quiet"], env={**os.environ, **by_hand(opp)})
-        for name in names * 4
-    ]
-    looks = 0
-    while any(each.poll() is None for each in started):
-        assert consistent(opp)
-        looks += 1
-    assert looks
-    assert [each.wait(60) for each in started] == [0] * 16
-    order = (opp / AI_CORE / "config.ini").read_text().strip().partition("=")[2].split(",")
-    assert sorted(order) == sorted(names)
-    again = opp.with_name("again")
-    again.mkdir()
-    for name in order:
-        do(packages[name], again)
-    assert Tree.read(again / AI_CORE).content == Tree.read(opp / AI_CORE).content
-    leftovers = [path for path in opp.rglob("*") if path.name.startswith(".")]
-    assert leftovers == []
-
-
-@pytest.mark.parametrize(
-    ("point", "there"), [("install.file.fsync", {"pk2"}), ("install.config.rename", {"pk", "pk2"})]
-)
-def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, point, there):
-    """The next installer keeps the killed installer's package in the index only if it was complete.
-
-    It removes an incomplete package entirely.
-    """
-    plan = {"log": str(tmp_path / "log"), "point": point, "nth": 0, "do": "kill"}
-    module = "pytest_ascendcache.reference.faulty"
-    argv = [sys.executable, "-m", module, "installer", json.dumps(plan), packages["pk"]]
-    assert run(argv, opp).returncode < 0
-    assert (opp / ".static_kernel.lock").exists()
-    assert do(packages["pk2"], opp) == 0
-    assert {path.name for path in (opp / AI_CORE).iterdir()} == {"config", "config.ini", *there}
-    assert set(kernels(opp).values()) == there
-    for name in there:
-        assert do(packages[name], opp, "--uninstall") == 0
-    assert sorted(path.name for path in opp.iterdir()) == ["built-in", "version.info"]
 
 
 # Files that other installers wrote.
@@ -720,22 +537,6 @@ def holding(package, opp):
     return process
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["ends", "killed"])
-def test_a_package_stays_as_long_as_a_living_process_holds_it(packages, opp, killed):
-    before = contents(opp)
-    first, second = (holding(packages["pk"], opp) for _ in range(2))
-    if killed:
-        first.kill()
-        first.communicate()
-    else:
-        first.communicate(b"\n")
-        assert first.returncode == 0
-        assert kernels(opp) == {4: "pk", 8: "pk"}, "a process that lives holds it"
-    second.communicate(b"\n")
-    assert second.returncode == 0
-    assert contents(opp) == before
-
-
 def test_the_last_command_of_a_shell_does_not_wait_for_itself(packages, opp):
     """bash turns itself into its last command, which has the number of the shell then."""
     before = contents(opp)
@@ -875,18 +676,6 @@ def test_without_a_place_nothing_is_installed(packages, opp):
     assert "ASCEND_OPP_PATH is not set" in ended.stderr
     assert run([packages["pk"], f"--install-path={opp}"], "").returncode == 0
     assert (opp / INDEX).exists()
-
-
-def test_nothing_is_asked_on_a_terminal(packages, opp):
-    """CANN's installer prompts for y or n if the package is already installed."""
-    for _ in range(2):
-        terminal, end = pty.openpty()
-        words = [packages["pk"]]
-        environment = {**os.environ, "ASCEND_OPP_PATH": str(opp)}
-        started = subprocess.Popen(words, stdin=end, stdout=end, stderr=end, env=environment)
-        os.close(end)
-        assert started.wait(60) == 0
-        os.close(terminal)
 
 
 def test_quiet_says_nothing_and_help_installs_nothing(packages, opp):

@@ -266,26 +266,6 @@ def test_an_address_that_names_no_host(forked, tmp_path):
     assert error.startswith("[ERROR] EI0020: ")
 
 
-def test_a_rank_that_never_starts_is_named(forked, tmp_path):
-    with meeting_place(4) as gang:
-        results = run(
-            forked,
-            *(
-                request(
-                    tmp_path,
-                    environment={**gang.environment, "RANK_ID": str(rank)},
-                    second=1 / 40,
-                )
-                for rank in (0, 2)
-            ),
-        )
-    for each in results:
-        assert each.returncode == 1
-        assert "EI0006: Getting socket times out." in each.output
-        assert "waited [120 s] for rank[1], rank[3]." in each.output
-        assert "HCCL_CONNECT_TIMEOUT" in each.output
-
-
 def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
     """Other programs connect to the port. Rank 0 takes none of them for a rank."""
     with meeting_place(2) as gang:
@@ -315,35 +295,6 @@ def connected(port):
     with socket.socket() as stranger:
         assert wait_until(lambda: stranger.connect_ex(("127.0.0.1", port)) == 0, 60)
         yield stranger
-
-
-@pytest.mark.parametrize("name", ["rank_0", "rank_0/kernel_meta"])
-def test_links_are_not_followed(forked, tmp_path, name):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    link = tmp_path / "work" / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(outside)
-    (result,) = run(forked, request(tmp_path))
-    assert result.succeeded
-    assert "kernels are not kept" in result.output
-    assert list(outside.iterdir()) == []
-
-
-def test_a_linked_kernel_is_replaced_and_its_target_left_alone(forked, tmp_path):
-    run(forked, request(tmp_path))
-    (kernel,) = RankKernel.read_all(tmp_path / "work/rank_0/kernel_meta").values()
-    for path in kernel.paths:
-        content = path.read_bytes()
-        target = tmp_path / path.name
-        target.write_bytes(content)
-        path.unlink()
-        path.symlink_to(target)
-    (result,) = run(forked, request(tmp_path))
-    assert result.succeeded
-    for path in kernel.paths:
-        assert not path.is_symlink()
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_directory_that_cannot_be_made(forked, tmp_path):
@@ -426,28 +377,6 @@ def in_child(work, fs):
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.usefixtures("warm")
-def test_killed_at_any_file_operation_the_next_run_is_right(tmp_path):
-    """The run after the next one reuses the kernels, so it changes no file."""
-    for number in count():
-        work = tmp_path / str(number)
-        work.mkdir()
-        killed = in_child(work, Dies(number))
-        if killed == 0:
-            break
-        assert killed == -signal.SIGKILL
-        assert in_child(work, Fs()) == 0
-        with np.load(work / "outputs.npz") as outputs:
-            assert outputs["output"].tolist() == [1.0, 16.0, 81.0]
-        kernels = RankKernel.read_all(work / "rank_0/kernel_meta")
-        assert [each.problems() for each in kernels.values()] == [[]]
-        before = Snapshot.take(work / "rank_0")
-        assert in_child(work, Fs()) == 0
-        changes = before.changes(Snapshot.take(work / "rank_0"))
-        assert changes == {}
-    assert number > 15, "a run has file operations"
 
 
 @pytest.mark.usefixtures("warm")

@@ -133,24 +133,6 @@ def test_enable_reuses(
 
 
 @rule("cache-mode/enable-reuses")
-def test_enable_reuses_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    for _ in range(3):
-        assert cache.compile(add, mode=ENABLE)[add] == HIT
-
-
-@rule("cache-mode/enable-reuses")
-def test_enable_reuses_every_operator_from_its_own_entry(
-    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
-) -> None:
-    cache.warm(*probes)
-    run = cache.compile(*reversed(probes), mode=ENABLE)
-    for operator in probes:
-        assert run[operator] == HIT
-        assert run.served_from(operator) == {cache.entry(operator).stem}
-
-
-@rule("cache-mode/enable-reuses")
 def test_enable_reuses_in_another_working_directory(
     cache: CacheUnderTest, add: OperatorSpec
 ) -> None:
@@ -217,15 +199,6 @@ def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: Operato
     cache.warm(add)
     _age(cache, add, 365)
     assert cache.compile(add, mode=ENABLE)[add] == HIT
-
-
-@rule("cache-mode/enable-reuses")
-def test_enable_reuses_a_large_kernel(cache: CacheUnderTest) -> None:
-    """Layer normalisation of float16: several times the size of an addition."""
-    axes: dict[str, Any] = {"begin_norm_axis": -1, "begin_params_axis": -1}
-    norm = operator_of("LayerNorm", (4, 64), (64,), (64,), dtype="float16", name="large", **axes)
-    cache.warm(norm)
-    assert cache.compile(norm, mode=ENABLE)[norm] == HIT
 
 
 @rule("cache-mode/enable-reuses")

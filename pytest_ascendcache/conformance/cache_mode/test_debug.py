@@ -114,18 +114,6 @@ def test_a_debug_level_bypasses_the_cache(
         assert run.storing_changes == {}, "the cache was written to"
 
 
-@rule("debug/level-bypasses")
-def test_a_debug_level_reaches_beyond_a_list(
-    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
-) -> None:
-    take_debug_config(cache)
-    cache.warm(add, exp)
-    config = DebugConfig(listed=("OpType::Add",))
-    run = cache.compile(add, exp, mode=ENABLE, debug_level=1, debug_config=config)
-    assert run[add] == BYPASSED
-    assert run[exp] == BYPASSED
-
-
 @elementary("enable-dump_cce")
 @rule("debug/config-bypasses")
 @pytest.mark.parametrize("switches", SWITCHES)
@@ -242,16 +230,6 @@ def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: Oper
     run = cache.compile(add, other, mode=ENABLE, debug_config=config)
     bypassed = bypasses(cache, other, debug_config=config)
     assert run[other] in expected_outcomes(ENABLE, bypassed, VALID)
-
-
-@rule("debug/list-bypasses-listed")
-def test_a_listed_type_is_every_node_of_it(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = _second_add(add)
-    cache.warm(add, other)
-    config = DebugConfig(listed=(f"OpType::{add.type}",))
-    run = cache.compile(add, other, mode=ENABLE, debug_config=config)
-    assert run[add] == BYPASSED
-    assert run[other] == BYPASSED
 
 
 @rule("debug/list-without-options")

@@ -143,40 +143,12 @@ def test_a_plain_mode_gives_what_its_table_says(
     judge_numbers(cache.compile(*PROBES, **select(mode)))
 
 
-@rule("impl-mode/list-limits")
-@pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
-def test_operators_outside_the_table_are_left_alone(
-    cache: CacheUnderTest, tables: ImplModeTables, mode: SelectMode
-) -> None:
-    other = PRECISION if mode is PERFORMANCE else PERFORMANCE
-    outside = tuple(each for each in PROBES if tables.selected[mode].mode(each) is None)
-    same = tuple(
-        each
-        for each in PROBES
-        if tables.selected[mode].mode(each) == tables.selected[other].mode(each)
-    )
-    run = switch(cache, tables, select(other), select(mode), (*outside, *same))
-    assert {run[each] for each in run.operators} == {HIT}
-
-
 @rule("impl-mode/for-all")
 @pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
 def test_a_for_all_mode_gives_what_its_table_says(
     cache: CacheUnderTest, judge_numbers: Numbers, mode: SelectMode
 ) -> None:
     judge_numbers(cache.compile(*PROBES, **select(mode)))
-
-
-@rule("impl-mode/for-all")
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(PERFORMANCE, PERFORMANCE_FOR_ALL), (PRECISION, PRECISION_FOR_ALL)],
-    ids=["performance", "precision"],
-)
-def test_for_all_differs_from_the_plain_mode_where_the_tables_differ(
-    cache: CacheUnderTest, tables: ImplModeTables, before: SelectMode, after: SelectMode
-) -> None:
-    switch(cache, tables, select(before), select(after))
 
 
 @rule("impl-mode/by-dtype")
@@ -186,14 +158,6 @@ def test_another_data_type_is_compiled_once(
 ) -> None:
     run = switch(cache, tables, select(PRECISION), select(mode), (EXP_FLOAT32, EXP))
     assert run[EXP_FLOAT32] == HIT
-
-
-@rule("impl-mode/by-dtype")
-def test_float16_input_has_two_kernels(cache: CacheUnderTest) -> None:
-    precise, fast = (cache.fresh(EXP, **by_file({"Exp": mode})) for mode in _BOTH)
-    assert not same_code(precise, fast), "both modes give one kernel for float16"
-    precise, fast = (cache.fresh(EXP_FLOAT32, **by_file({"Exp": mode})) for mode in _BOTH)
-    assert same_code(precise, fast), "the mode changes the kernel for float32"
 
 
 _BOTH = (HIGH_PRECISION, HIGH_PERFORMANCE)
@@ -245,24 +209,6 @@ def test_a_type_that_begins_like_a_listed_one_is_not_listed(
     switch(cache, tables, select(PERFORMANCE, "Gelu"), select(PRECISION, "Gelu"), operators)
 
 
-@rule("impl-mode/type-list")
-@pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
-def test_listed_types_get_the_mode(
-    cache: CacheUnderTest, judge_numbers: Numbers, mode: SelectMode
-) -> None:
-    """This includes types with the other mode in the table: a list may add types."""
-    judge_numbers(cache.compile(EXP, SQRT, TANH, **select(mode, "Exp", "Tanh")))
-
-
-@rule("impl-mode/precision-file")
-@pytest.mark.parametrize("exp", _BOTH)
-def test_each_line_sets_the_mode_of_its_operator(
-    cache: CacheUnderTest, judge_numbers: Numbers, exp: str
-) -> None:
-    others = dict.fromkeys(("Sqrt", "Tanh"), _BOTH[exp == HIGH_PRECISION])
-    judge_numbers(cache.compile(EXP, SQRT, TANH, **by_file({"Exp": exp, **others})))
-
-
 @rule("impl-mode/precision-file")
 @pytest.mark.parametrize(
     "beside",
@@ -287,18 +233,6 @@ def test_a_name_goes_before_a_type(
     after = by_file({"Exp": HIGH_PERFORMANCE}, {named.name: HIGH_PRECISION})
     run = switch(cache, tables, before, after, (EXP, named))
     judge_numbers(run)
-
-
-@rule("impl-mode/precision-file")
-def test_equal_operators_of_a_run_have_the_modes_of_their_names(
-    cache: CacheUnderTest, judge_numbers: Numbers
-) -> None:
-    """Compiled and served, in one run that asks for the fast one first."""
-    modes = (HIGH_PERFORMANCE, HIGH_PRECISION)
-    twins = {each.named(f"impl_{each.type}_{mode}"): mode for each in PROBES for mode in modes}
-    names = {each.name: mode for each, mode in twins.items()}
-    for _ in ("compiled", "served"):
-        judge_numbers(cache.compile(*twins, mode=ENABLE, **by_file({}, names)))
 
 
 @rule("impl-mode/user-copy")
@@ -404,30 +338,6 @@ def test_switching_by_precision_file_recompiles_what_changes_its_mode(
         by_file({"Exp": after, "Tanh": after, "Sqrt": before, "Mul": after}),
         (EXP, TANH, SQRT, MUL, EXP_FLOAT32),
     )
-
-
-@rule("impl-mode/key-separates")
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (select(PRECISION_FOR_ALL), select(PERFORMANCE_FOR_ALL)),
-        (
-            by_file({"Exp": HIGH_PRECISION, "Tanh": HIGH_PERFORMANCE}),
-            by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PRECISION}),
-        ),
-    ],
-    ids=["for_all", "precision-file"],
-)
-def test_served_kernels_compute_as_their_mode_promises(
-    cache: CacheUnderTest, judge_numbers: Numbers, one: Options, other: Options
-) -> None:
-    """One cache holds entries of both modes, which are reused in turn."""
-    for options in (one, other):
-        cache.compile(EXP, TANH, mode=ENABLE, **options)
-    for options in (one, other, one):
-        run = cache.compile(EXP, TANH, mode=ENABLE, **options)
-        assert {run[EXP], run[TANH]} == {HIT}
-        judge_numbers(run)
 
 
 @rule("impl-mode/accuracy")

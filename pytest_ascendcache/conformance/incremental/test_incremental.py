@@ -39,7 +39,6 @@ from pytest_ascendcache.operators.network import Network, Node
 LEAKY = Probe("LeakyRelu", attributes=(("negative_slope", "float", 0.25),))
 OPERATORS = (Probe("Square"), Probe("Exp"), Probe("Abs"), LEAKY)
 NETWORK = probe_network(*OPERATORS)
-NAMES = frozenset(each.node_name for each in OPERATORS)
 
 
 def square_network() -> Network:
@@ -246,20 +245,6 @@ def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
 
 
 @rule("incremental/compiles-changed-only")
-def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUnderTest) -> None:
-    probes = (
-        Probe("Sigmoid"),
-        *CHANGES["attribute"],
-        Probe("Relu"),
-        Probe("Relu", name="second_relu"),
-    )
-    network.warm(NETWORK)
-    run = network.run(probe_network(*probes))
-    _compiled(run, "sigmoid", "leakyrelu", "relu", "second_relu")
-    assert (len(run.stored), run.disturbed) == (3, {}), "one kernel for each, the others stay"
-
-
-@rule("incremental/compiles-changed-only")
 def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
     network.warm(NETWORK)
     lost = _kernel(network, "exp")
@@ -356,17 +341,6 @@ def test_without_a_readable_info_nothing_is_reused(
     run = network.attempt(network.request(NETWORK))
     _compiled(run, "exp")
     assert _kernel(network, "exp").problems() == []
-
-
-@rule("incremental/info-describes")
-def test_infos_that_changed_places_give_no_wrong_kernel(network: NetworkUnderTest) -> None:
-    network.run(NETWORK)
-    one, other = _kernel(network, "exp"), _kernel(network, "square")
-    texts = one.info_path.read_text(), other.info_path.read_text()
-    _write_info(one, texts[1])
-    _write_info(other, texts[0])
-    for _ in range(2):
-        assert network.attempt(network.request(NETWORK)).wrong == {}
 
 
 @rule("incremental/info-describes")

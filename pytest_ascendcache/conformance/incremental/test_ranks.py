@@ -96,17 +96,6 @@ def test_kernels_are_kept_where_the_environment_says(
     )
 
 
-@rule("ranks/directory")
-def test_each_rank_looks_in_its_own_directory(network: NetworkUnderTest) -> None:
-    network.run(NETWORK, rank=1)
-    network.mark(rank=1)
-    other = network.run(NETWORK, rank=2, environment={"DEVICE_ID": "0"})
-    ended_well(other)
-    assert other.compiled == EVERYTHING, "rank 2 used kernels of rank 1"
-    again = network.run(NETWORK, rank=1)
-    assert again.compiled == frozenset(), "rank 1 does not find its own kernels"
-
-
 ONE_CARD: dict[str, dict[str, str]] = {
     "rank-table": {"RANK_SIZE": "1"},
     "dynamic-cluster": {"MS_WORKER_NUM": "1"},
@@ -146,25 +135,6 @@ def address_of(rank: Rank) -> Iterator[Address]:
         port = rank.gather(own.port if own else None)[0]
         yield Address(rank.size, port, None, host)
         rank.barrier()
-
-
-TYPES = ("Square", "Exp", "Abs", "Sigmoid", "Relu", "Neg")
-
-
-@rule("ranks/directory")
-@pytest.mark.ascend_ranks
-def test_all_cards_of_a_gang_have_their_directories(
-    network: NetworkUnderTest, ascend_rank: Rank
-) -> None:
-    """The body runs once per rank, at the same time. All ranks share the directory."""
-    network.share(ascend_rank.directory)
-    kind = TYPES[ascend_rank.rank % len(TYPES)]
-    with address_of(ascend_rank) as gang:
-        environment = {**ascend_rank.environment, **gang.environment}
-        run = network.attempt(network.request(probe_network(kind), environment=environment))
-    ended_well(run)
-    own = [kernel.is_of(kind) for kernel in network.kernels(ascend_rank.rank).values()]
-    assert own == [True], "the directory does not hold this rank's kernel, and no other"
 
 
 @rule("ranks/isolated")

@@ -182,20 +182,6 @@ def test_many_processes_compile_one_key(
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
-@rule("robust/same-key-race")
-def test_many_processes_compile_the_same_operators_in_any_order(
-    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
-) -> None:
-    operators = probes[:4]
-    requests = [cache.request(*operators[i:], *operators[:i], mode=ENABLE) for i in range(4)]
-    for run in cache.together(requests):
-        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
-        for operator in operators:
-            assert cache.delivers_fresh(run, operator), f"{operator}: wrong kernel"
-    assert cache.problems() == []
-    assert residue(cache) == []
-
-
 # --- moved, copied and read-only caches ------------------------------------------------------
 
 

@@ -32,7 +32,6 @@ from pytest_ascendcache.observation import (
     StaticKernelsUnderTest,
     probe_network,
 )
-from pytest_ascendcache.observation.invariants import LITTER
 from pytest_ascendcache.operators import OperatorSpec
 
 _POISONS = (
@@ -147,13 +146,6 @@ def test_nothing_is_left_in_the_working_directory(
 ) -> None:
     cache.compile(add, mode=mode)
     assert [path.name for path in cache.work.iterdir()] == []
-
-
-@rule("security/private-modes")
-def test_debugging_leaves_only_kernel_meta_there(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.compile(add, mode=ENABLE, debug_level=1)
-    names = {path.name for path in cache.work.iterdir()}
-    assert [name for name in names if not name.startswith(LITTER)] == []
 
 
 # --- names and links that lead elsewhere ------------------------------------------------------
