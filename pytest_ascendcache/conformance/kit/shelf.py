@@ -255,10 +255,12 @@ def _on_disk(size: int, block: int = _BLOCK) -> int:
 
 
 def rest(path: Path, seconds: float, modified: float | None = None) -> None:
-    """Set a file's last access to this many seconds ago (negative: in the future)."""
+    """Set a file's last access to this many seconds ago (negative: in the future). It was not
+    ``modified`` after that: nobody may write a file and count as not having used it."""
     if modified is None:
         modified = path.stat().st_mtime
-    os.utime(path, (time.time() - seconds, modified))
+    used = time.time() - seconds
+    os.utime(path, (used, min(used, modified)))
 
 
 def rest_entry(entry: Entry, seconds: float) -> None:
