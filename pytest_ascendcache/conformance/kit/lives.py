@@ -369,6 +369,7 @@ class Lives:
         life = Life(new_cache(self._caches, f"life of {name}", evidence), self._tables())
         _place(name, life)
         try:
+            life.cache.needs_readable_entries()
             story(life)
         except (NotDecidable, ToolchainError) as reason:
             self._cut_short[name] = reason
