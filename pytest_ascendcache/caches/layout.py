@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -50,18 +51,33 @@ def _below(root: Path, levels: int) -> Iterable[Path]:
     return root.glob(f"{'*/' * levels}kernel_cache")
 
 
+_WORDS = re.compile(r"[\w.+-]+")
+
+
 @dataclass(frozen=True)
 class RankKernel(Entry):
     """The files of a kernel in ``kernel_meta``. Its stem ends with a hash and the card's number."""
 
     suffixes = SUFFIXES
-    stems = re.compile(r"(?P<type>\w+?)_\d+_\d+", re.ASCII)
+    stems = re.compile(r"(?P<type>\w+?)_(?:\d+|[0-9a-f]{16,})_\d+", re.ASCII)
+
+    @cached_property
+    def info(self) -> Any:
+        """What the ``.info`` file says: a JSON object, or the words of a text, because the document
+        does not say that it is JSON. None if it is missing or neither."""
+        parsed, content = super().info, self.content(".info") or b""
+        if parsed is not None or b"\0" in content or content.lstrip()[:1] in (b"", b"{", b"["):
+            return parsed
+        try:
+            return _WORDS.findall(content.decode())
+        except UnicodeDecodeError:
+            return None
 
     def problems(self) -> list[str]:
         problems = super().problems()
         if not self.info_path.exists():
             problems.append("the .info file is missing")
-        elif not isinstance(self.info, dict):
+        elif not self.info or not isinstance(self.info, (dict, list)):
             problems.append("the .info file is not a JSON object")
         return problems
 

@@ -310,6 +310,8 @@ def test_an_info_that_describes_something_else_is_not_reused(
 ) -> None:
     network.warm(NETWORK)
     kernel = _kernel(network, "leakyrelu")
+    if not isinstance(kernel.info, dict):
+        raise NotDecidable("what .info says is no JSON object that could be changed")
     edited = _replaced_once(kernel.info, *EDITS[edit], where)
     if edited == kernel.info:
         raise NotDecidable(f"there is no {EDITS[edit][0]!r} in .info to be changed")
