@@ -288,6 +288,22 @@ def test_uninstalling_in_any_order_leaves_the_others(
     assert files == [], "the last uninstall leaves files"
 
 
+@rule("static-kernel/install-idempotent")
+def test_the_list_of_packages_is_read_as_others_write_it(kernels: StaticKernelsUnderTest) -> None:
+    """CANN's installer appends a comma and a name, behind a line end as well (facts section 3.2).
+    Of two packages with a kernel for one operator, the later one in the list counts."""
+    both = operator("Abs", 2, 2)
+    packages = [kernels.package(operator(each), both, name=each) for each in ("Neg", "Exp")]
+    packages.append(kernels.package(operator("Abs"), name="Abs"))
+    kernels.install(*packages[:2])
+    path = kernels.installed.ai_core / "config.ini"
+    if not path.is_file():
+        raise NotDecidable("there is no config.ini that lists the packages")
+    path.write_text(path.read_text().replace(",", "\n,") + "\n")
+    kernels.install(packages[2])
+    are_installed(kernels, packages, "config.ini has line ends before its commas")
+
+
 def _others(kernels: StaticKernelsUnderTest, package: Path) -> dict[str, object]:
     """What lies in the directories of all other packages."""
     root = kernels.installed.ai_core

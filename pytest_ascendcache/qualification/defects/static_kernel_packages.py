@@ -24,6 +24,7 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
     Job,
     StaticKernelPolicy,
 )
+from pytest_ascendcache.reference.static_kernel.installed import InstalledPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.options import OpCompilerError
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
@@ -493,3 +494,11 @@ def an_install_waits_for_no_uninstaller_of_cann(self, right, fs, opp):
 def an_uninstall_is_of_the_current_toolkit(self, right, fs, opp, *arguments):
     """An uninstall.sh removes the package of its name that ASCEND_OPP_PATH has, not its own."""
     return right(fs, Path(os.environ.get("ASCEND_OPP_PATH") or opp), *arguments)
+
+
+@defect("static-kernel/install-idempotent", overrides=InstalledPolicy.order, found_later=True)
+def the_list_is_split_at_commas_only(self, right, fs, ai_core):
+    """A package whose name has a line end behind it in config.ini is not in the list."""
+    text = (self.content(fs, ai_core / "config.ini") or b"").decode()
+    ended = {line.rpartition(",")[2].rpartition("=")[2] for line in text.split("\n")[:-1]}
+    return [each for each in right(fs, ai_core) if each not in ended]
