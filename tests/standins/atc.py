@@ -80,10 +80,17 @@ def warm() -> None:
 
 
 def convert(options: dict[str, str], environ: dict[str, str]) -> int:
-    """Compile the nodes of a model and deliver their kernels in one file."""
+    """Compile the nodes of a model and deliver their kernels in one file. A model whose nodes take
+    what others give is left to the embedded converter."""
     import onnx
 
-    graph = onnx.load(options.pop("model")).graph
+    graph = onnx.load(options["model"]).graph
+    if {name for node in graph.node for name in node.input} & {
+        name for node in graph.node for name in node.output
+    }:
+        options["output"] += "_linux_x86_64"
+        return compile_all(options, environ)
+    del options["model"]
     assert options.pop("framework") == "5"
     assert options.pop("input_format") == "ND"
     prefix = options.pop("output")

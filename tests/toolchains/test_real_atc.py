@@ -165,7 +165,7 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
         pytester,
         atc,
         "-k",
-        "every_node_of_it or which_reading or (debug_kernel_is_not and list) or voids",
+        "name-enable-valid or which_reading or (debug_kernel_is_not and list) or voids",
         "-n2",
         files="debug interruption",
     )

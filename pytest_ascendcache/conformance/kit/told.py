@@ -24,14 +24,14 @@ def require_none(
         raise AssertionError("\n".join([told(facts, runs), *more]))
 
 
-class Ended(Protocol):
+class Finished(Protocol):
     """A run of anything."""
 
     @property
     def succeeded(self) -> bool: ...
 
 
-AnyRun = TypeVar("AnyRun", bound=Ended)
+AnyRun = TypeVar("AnyRun", bound=Finished)
 Failed = TypeVar("Failed", contravariant=True)
 
 
@@ -45,7 +45,7 @@ class Usable(Protocol[Failed]):
 
 def stays_usable(cache: Usable[AnyRun], attempt: Callable[[], AnyRun], what: str) -> AnyRun:
     """A run. Breaks the check if it fails, fails again in the same place, and succeeds without what
-    the cache holds: until somebody changes the place, nothing can be run there."""
+    the cache holds: nothing can be run there any more."""
     run = attempt()
     if not run.succeeded and not (run := attempt()).succeeded:
         why = cache.failed_for_the_cache(run)

@@ -244,8 +244,8 @@ READERS = {"the group": stat.S_IRGRP, "other users": stat.S_IROTH}
 def test_who_may_read_the_kernels_may_find_them(
     kernels: StaticKernelsUnderTest, umask: int
 ) -> None:
-    """Whoever cannot read the index runs without static kernels, and is not told. Whether others
-    may read the kernels is the installer's choice."""
+    """A user who cannot read the index runs without static kernels, and is not told. Whether other
+    users may read the kernels is the installer's choice."""
     stays, goes = (kernels.package(operator(kind), name=kind) for kind in ("Abs", "Exp"))
     for request in (*map(kernels.installation, (stays, goes)), kernels.removal(goes.stem)):
         result = kernels.attempt(replace(request, umask=umask))

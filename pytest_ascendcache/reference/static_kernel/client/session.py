@@ -213,9 +213,8 @@ class Session:
         operators = [digest(each) for each in read_folder(source).values()]
         if not operators:
             return
-        program = _op_compiler().__name__
         cache, root = self._client.cache, outputs.directory.parent
-        compiler = f"{command or program}\n{self._versions()}"
+        compiler = _named(command or _op_compiler().__name__, self._policies, self._environ)
         key = cache.key(operators, config.soc_version, compiler)
         kept = cache.find(self._policies.fs, root, key) if outputs.later else None
         if kept is not None:
@@ -228,15 +227,6 @@ class Session:
         packages.install(made, cards)
         if outputs.later and len(made) == 1:
             cache.record(self._policies.fs, root, key, made[0])
-
-    def _versions(self) -> str:
-        """The versions of the compiler and of the installation."""
-        from pytest_ascendcache.reference.kernels import compiler_version
-
-        try:
-            return f"{compiler_version()}\n{self._policies.installation.stamp(self._environ)}"
-        except AtcError as error:
-            raise StaticKernelError(str(error)) from None
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> EndedProgram:
         if command is not None:
@@ -306,3 +296,13 @@ class Session:
         if self._packages is not None:
             for problem in self._packages.remove():
                 print(f"[WARNING] a package stays installed: {problem}", flush=True)
+
+
+def _named(program: str, policies: Policies, environ: Mapping[str, str]) -> str:
+    """A compiler with its version and those of the installation."""
+    from pytest_ascendcache.reference.kernels import compiler_version
+
+    try:
+        return f"{program}\n{compiler_version()}\n{policies.installation.stamp(environ)}"
+    except AtcError as error:
+        raise StaticKernelError(str(error)) from None
