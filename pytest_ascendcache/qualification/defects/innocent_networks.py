@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 import zlib
 
 from pytest_ascendcache.qualification.catalogue import innocent
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.info import InfoPolicy
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
@@ -40,6 +41,21 @@ def _(self, right, found, wanted):
     if not isinstance(found, dict):
         return False
     return right({**found, "made": 0}, {**wanted, "made": 0})
+
+
+@innocent(RECORDS, twin="info-without-data-types", company=NAMES, overrides=InfoPolicy.text)
+def info_as_a_text(self, right, inputs):
+    """The .info is a text with a line for each field, and no JSON."""
+    fields = json.loads(right(inputs))
+    return "".join(f"{key} = {json.dumps(fields[key])}\n" for key in sorted(fields)).encode()
+
+
+@info_as_a_text.also(InfoPolicy.allows_reuse)
+def _(self, _right, fs, entry, inputs):
+    try:
+        return fs.read("meta.lookup.info", info_path(entry)) == self.text(inputs)
+    except OSError:
+        return False
 
 
 @innocent(THREE, twin="info-not-written", company=FILES, overrides=KernelMetaPolicy.contents)
@@ -106,3 +122,16 @@ def packages_with_a_notice(self, right, manifest, kernels, *arguments):
     """A package has a notice in it, and its files in another order."""
     more = {f"{manifest.name}/NOTICE": b"notice\n", **dict(reversed(kernels.items()))}
     return right(manifest, more, *arguments)
+
+
+@innocent(
+    PACKAGE,
+    twin="package-does-not-quote-its-path",
+    company=NAMES,
+    overrides=PackagePolicy.publish,
+)
+def a_digest_beside_the_package(self, right, fs, path, content):
+    """Beside a package lies a file with its digest."""
+    right(fs, path, content)
+    line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
+    right(fs, path.with_name(f"{path.name}.sha256"), line.encode())
