@@ -37,7 +37,7 @@ from pytest_ascendcache.language import texts
 from pytest_ascendcache.nodes import Unavailable, enter
 from pytest_ascendcache.observation import harm
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Command, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
@@ -281,6 +281,9 @@ class _OneOfMany:
             # The environments of ranks and packages do not inherit these variables.
             notes = {name: os.environ.get(name, "") for name in (CHECK, DIRECTORY)}
             environment = {**environment, **notes}
+        if command.unprivileged:  # a fork keeps the server's rights
+            fresh = {command.program: self.argv(command.program, ())}
+            return ProcessLauncher(fresh).start(command)
         program = f"{self.name}/{command.program}"
         return self.server.start(replace(command, program=program, environment=environment))
 
