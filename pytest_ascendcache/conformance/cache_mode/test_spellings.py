@@ -50,7 +50,7 @@ _NODES = "[ByNodeName]\n" + "".join(f"{each}=high_precision\n" for each in _LONG
 _NO_LIST = "op_debug_config=dump_cce\nop_debug_list=probe_mul\n"
 _LIST = _NO_LIST.replace("probe_mul", "OpType::Exp,probe_add,probe_mul")
 _SHORTER = _LIST.replace("OpType::Exp,", "")
-_MODES = "Exp=high_precision\nSqrt=high_precision\nTanh=high_performance\n"
+_MODES = "Tanh=high_performance\nExp=high_precision\nSqrt=high_performance\n"
 
 
 def _given(name: str, **more: Any) -> Give:

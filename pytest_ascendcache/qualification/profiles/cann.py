@@ -76,14 +76,10 @@ def mode_in_key(self, right, inputs):
 
 @override(ImplementationPolicy.precision_file)
 def reads_marked_files(self, right, path):
-    """T27: a byte order mark is part of a file's first line, which then names no operator: its
-    type has the mode that is the default."""
+    """T27: a byte order mark is part of a file's first line, which then names no operator."""
     table = right(path)
     first, _, others = Path(path).read_text("utf-8").partition("\n")
-    if not first.startswith("\ufeff"):
-        return table
-    others += f"\n{first[1:].partition('=')[0]}=high_performance\n"
-    return self.parse(others, path, "op_precision_mode")
+    return self.parse(others, path, "op_precision_mode") if first.startswith("\ufeff") else table
 
 
 @override(StorePolicy.replace_pair)
