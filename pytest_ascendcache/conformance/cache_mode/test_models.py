@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.caches import Change, Snapshot
 from pytest_ascendcache.conformance.kit.models import CHAIN, ModelNode, ModelsUnderTest
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -24,12 +24,12 @@ from pytest_ascendcache.contract import DebugConfig, PrecisionFile, SelectMode
 from pytest_ascendcache.contract.facts import (
     Delivery,
     Fact,
-    Place,
     Subject,
     SubjectKind,
     outcome_fact,
 )
 from pytest_ascendcache.contract.options import HIGH_PRECISION
+from pytest_ascendcache.contract.outcome import ABSENT, KEPT, REWRITTEN, STORED
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import ModelParts
 
@@ -77,9 +77,10 @@ def test_modes_and_debug_switches_hold_for_a_model(
     parts = models.convert(mode=DISABLE)
     option = _option("--op_compiler_cache_mode", "disable")
     facts += _served(cache, parts, option, 0)
-    for path in before.disturbed(Snapshot.take(cache.root)):
+    for path, change in before.disturbed(Snapshot.take(cache.root)).items():
         detail = f"{path} of the cache is changed under disable"
-        facts.append(Fact.seen(Place.TOUCHED, detail, path, subject=option))
+        fate, due = (STORED, ABSENT) if change is Change.ADDED else (REWRITTEN, KEPT)
+        facts.append(outcome_fact(fate, [due], path, subject=option, detail=detail))
     parts = models.convert(mode=FORCE)
     facts += _served(cache, parts, _option("--op_compiler_cache_mode", "force"), 0)
     require_none(facts, cache.evidence)

@@ -67,9 +67,8 @@ class ModelsUnderTest:
         ``NotDecidable`` if it is not: then what is compiled again tells nothing."""
         self.convert()
         parts = self.convert()
-        compiled = [str(each) for each in parts.kernels if not each.served_from]
-        if compiled or not parts.kernels:
-            what = compiled[0] if compiled else "no kernel was found in the model"
+        if compiled := [str(each) for each in parts.kernels if not each.served_from]:
+            what = compiled[0]
             raise NotDecidable(f"a model converted twice is not served from the cache: {what}")
         return parts
 
@@ -82,7 +81,7 @@ class ModelsUnderTest:
     ) -> ModelParts:
         """The kernels of the model, of which each says which marked entry it was served from.
         ``root`` is the cache if not the one under test, ``options`` are ATC's. Raises
-        ``NotDecidable`` if the conversion fails."""
+        ``NotDecidable`` if the conversion fails, or there is no kernel in what it delivers."""
         cache, self._made = self._cache, self._made + 1
         place = cache.sandbox / f"model{self._made}"
         place.mkdir()
@@ -108,7 +107,10 @@ class ModelsUnderTest:
         (result,) = cache.toolchain.converted([request])
         if not result.succeeded or result.model is None:
             raise NotDecidable(f"the model is not converted: {result.missing or result.ending}")
-        return take_apart(result.model, marks)
+        parts = take_apart(result.model, marks)
+        if not parts.kernels:
+            raise NotDecidable("no kernel was found in the model")
+        return parts
 
     def fresh(
         self, options: Mapping[str, str], nodes: Sequence[ModelNode] = CHAIN, again: bool = False

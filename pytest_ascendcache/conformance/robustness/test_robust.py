@@ -245,9 +245,12 @@ def test_a_cache_of_another_user_gives_hits(
     cache.warm(add)
     cache.mark()
     for path in (cache.root, *cache.root.rglob("*")):
-        os.chown(path, _ANOTHER, _ANOTHER, follow_symlinks=False)
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
+        try:
+            os.chown(path, _ANOTHER, _ANOTHER, follow_symlinks=False)
+        except OSError:  # root of a container that knows no such user
+            pytest.skip("only root can give files to another user")
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
         run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
