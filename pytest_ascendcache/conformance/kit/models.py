@@ -6,7 +6,8 @@ compiler's; what an option or a list says of a node holds wherever the node ends
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,49 @@ Digests = frozenset[tuple[str, int]]
 @dataclass(frozen=True)
 class ModelNode:
     """A node, whose output is called as it is itself. Its inputs are other nodes, ``x``, the input
-    of the model (4 x 16), and the weights ``w`` (16 x 16) and ``b`` (16 elements)."""
+    of the model, and the weights ``w`` (16 x 16) and ``b``."""
 
     type: str
     name: str
     inputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """The type with its attributes, for messages."""
+        return " ".join(
+            [self.type, *(f"{name}={value}" for name, value in self.attributes.items())]
+        )
+
+
+@dataclass(frozen=True)
+class SmallModel:
+    """Nodes, and what they work on: ``x`` has ``rows`` x 16 elements, ``b`` the shape ``bias``."""
+
+    nodes: tuple[ModelNode, ...]
+    rows: int = 4
+    bias: tuple[int, ...] = (16,)
+    element: str = "float16"
+
+    def neighbours(self) -> Iterator[tuple[str, SmallModel]]:
+        """What is another, and the model: one attribute or the type of one node, or its tensors."""
+        for node in self.nodes:
+            others = [
+                replace(node, attributes={**node.attributes, name: 2 * value})
+                for name, value in node.attributes.items()
+            ]
+            if node.type in _ALIKE:
+                others.append(replace(node, type=_ALIKE[node.type], attributes={}))
+            for other in others:
+                nodes = tuple(other if each is node else each for each in self.nodes)
+                yield f"{node.name} is {other.label}", replace(self, nodes=nodes)
+        yield "the input has 8 rows", replace(self, rows=8)
+        yield "the bias has one element", replace(self, bias=(1,))
+        yield "all tensors are float32", replace(self, element="float32")
+
+
+_ALIKE = {"Add": "Mul", "LeakyRelu": "Relu", "Tanh": "Sigmoid"}
+"""Types that take another's place, with as many inputs and no attributes."""
 
 CHAIN = (
     ModelNode("MatMul", "product", ("x", "w")),
@@ -43,6 +80,7 @@ CHAIN = (
     ModelNode("Sqrt", "root", ("w",)),
 )
 """Pairs that compilers like to fuse, a product or a sum and what follows it, and a node alone."""
+PLAIN = SmallModel(CHAIN)
 _OPSET, _IR_VERSION = 11, 6
 """Old enough for every release of the toolkit."""
 
@@ -76,7 +114,7 @@ class ModelsUnderTest:
         self,
         options: Mapping[str, str] | None = None,
         mode: CacheMode = CacheMode.ENABLE,
-        nodes: Sequence[ModelNode] = CHAIN,
+        model: SmallModel = PLAIN,
         root: Path | None = None,
     ) -> ModelParts:
         """The kernels of the model, of which each says which marked entry it was served from.
@@ -85,11 +123,11 @@ class ModelsUnderTest:
         cache, self._made = self._cache, self._made + 1
         place = cache.sandbox / f"model{self._made}"
         place.mkdir()
-        model = place / "chain.onnx"
-        _write(model, nodes)
+        path = place / "chain.onnx"
+        _write(path, model)
         request = ConvertRequest(
             options={
-                "model": str(model),
+                "model": str(path),
                 "framework": "5",
                 "soc_version": cache.options.soc,
                 **(options or {}),
@@ -113,22 +151,15 @@ class ModelsUnderTest:
         return parts
 
     def fresh(
-        self, options: Mapping[str, str], nodes: Sequence[ModelNode] = CHAIN, again: bool = False
+        self, options: Mapping[str, str], model: SmallModel = PLAIN, again: bool = False
     ) -> Digests:
         """Digests and sizes of the kernels that a conversion with an empty cache gives; made once,
         or ``again``."""
-        key = str((nodes, sorted(options.items())))
+        key = str((model, sorted(options.items())))
         if again or key not in self._fresh:
             root = self._cache.sandbox / f"fresh{self._made}"
-            self._fresh[key] = self.convert(options, nodes=nodes, root=root).digests
+            self._fresh[key] = self.convert(options, model=model, root=root).digests
         return self._fresh[key]
-
-    def neighbours(self) -> Iterator[tuple[ModelNode, ...]]:
-        """Models that differ from :data:`CHAIN` in one attribute of one node."""
-        for node in CHAIN:
-            for name, value in node.attributes.items():
-                other = replace(node, attributes={**node.attributes, name: 2 * value})
-                yield tuple(other if each is node else each for each in CHAIN)
 
     def file(self, name: str, content: str) -> str:
         """A file for an option to name."""
@@ -137,17 +168,18 @@ class ModelsUnderTest:
         return str(path)
 
 
-def _write(path: Path, nodes: Sequence[ModelNode]) -> None:
+def _write(path: Path, model: SmallModel) -> None:
     """Write the model; its outputs are what no node takes."""
     import numpy
     import onnx
     from onnx import helper, numpy_helper
 
-    element = helper.np_dtype_to_tensor_dtype(numpy.dtype("float16"))
+    nodes, kind = model.nodes, model.element
+    element = helper.np_dtype_to_tensor_dtype(numpy.dtype(kind))
     taken = {name for each in nodes for name in each.inputs}
     weights = {
-        "w": numpy.linspace(-1, 1, 256, dtype="float16").reshape(16, 16),
-        "b": numpy.linspace(0.5, 2, 16, dtype="float16"),
+        "w": numpy.linspace(-1, 1, 256, dtype=kind).reshape(16, 16),
+        "b": numpy.linspace(0.5, 2, math.prod(model.bias), dtype=kind).reshape(model.bias),
     }
     graph = helper.make_graph(
         [
@@ -155,9 +187,9 @@ def _write(path: Path, nodes: Sequence[ModelNode]) -> None:
             for each in nodes
         ],
         "ascendcache",
-        [helper.make_tensor_value_info("x", element, (4, 16))],
+        [helper.make_tensor_value_info("x", element, (model.rows, 16))],
         [
-            helper.make_tensor_value_info(name, element, (4, 16))
+            helper.make_tensor_value_info(name, element, (model.rows, 16))
             for name in (each.name for each in nodes)
             if name not in taken
         ],

@@ -20,9 +20,13 @@ TRANSPARENT = "cache-mode/transparent"
 HEALS = "robust/heals-damaged-entry"
 
 
-@override(ImplementationPolicy.table, memory={"precision_file": False, "type_list": False})
+@override(
+    ImplementationPolicy.table,
+    memory={"precision_file": False, "type_list": False, "model": False},
+)
 def sees_modes(self, right, options, environ):
-    """Remembers whether a run has a precision file and a type list."""
+    """Remembers whether a run has a precision file, a type list, and a model."""
+    self.memory.model = options.model is not None
     self.memory.precision_file = bool(options.precision_mode)
     self.memory.type_list = bool(options.impl_mode_types)
     return right(options, environ)
@@ -128,3 +132,42 @@ def fused_kernels_of_every_mode(self, right, inputs):
     """The key of a fused node of a model lacks the implementation mode."""
     fields = right(inputs)
     return {**fields, "implementation": ""} if "+" in inputs.operator.name else fields
+
+
+@defect(TRANSPARENT, overrides=KeyPolicy.fields)
+def fused_kernels_of_every_bias(self, right, inputs):
+    """The key of a fused node of a model has the first of its inputs only."""
+    fields, operator = right(inputs), inputs.operator
+    if "+" not in operator.name:
+        return fields
+    first = replace(operator, inputs=operator.inputs[:1])
+    return right(replace(inputs, operator=first))
+
+
+@defect(OUTCOME, overrides=ModePolicy.opens_cache, also=[sees_modes])
+def models_are_stored_under_disable(self, right, mode, level, config):
+    """New kernels of a model are stored under disable, too."""
+    return right("enable" if self.memory.model else mode, level, config)
+
+
+@defect(OUTCOME, overrides=(ModePolicy.opens_cache, ModePolicy.use), also=[sees_modes])
+def disable_is_enable_for_models(self, right, mode, *debug):
+    """A model is converted with the cache under disable, too."""
+    return right("enable" if self.memory.model and mode == "disable" else mode, *debug)
+
+
+@defect(OUTCOME, overrides=ModePolicy.opens_cache, also=[sees_modes])
+def models_have_no_debug_level(self, right, mode, level, config):
+    """A debug level does not keep the nodes of a model from the cache."""
+    return right(mode, 0 if self.memory.model else level, config)
+
+
+@models_have_no_debug_level.also(DebugPolicy.request)
+def _(self, right, subject, level, config):
+    return right(subject, 0 if self.memory.model else level, config)
+
+
+@defect(OUTCOME, overrides=(ModePolicy.use, ModePolicy.purges), also=[sees_modes])
+def force_is_enable_for_models(self, right, mode, *debug):
+    """Force neither removes nor compiles anything for a model that is in the cache."""
+    return right("enable" if self.memory.model else mode, *debug)
