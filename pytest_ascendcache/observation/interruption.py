@@ -49,17 +49,23 @@ class Interruption(Generic[Result]):
     """A command that works on the directory ``root``, starting from the directory's current state.
 
     ``start`` runs the command once under a plan and waits for it; ``logs`` is a directory for
-    records. The constructor runs the command to its end and leaves ``root`` as the command does.
-    Every later run starts from the recorded state.
+    records; ``entered`` is told of each state of a crash. The constructor runs the command to its
+    end and leaves ``root`` as the command does. Every later run starts from the recorded state.
     """
 
     def __init__(
-        self, root: Path, logs: Path, route: FaultRoute, start: Callable[[FaultPlan], Result]
+        self,
+        root: Path,
+        logs: Path,
+        route: FaultRoute,
+        start: Callable[[FaultPlan], Result],
+        entered: Callable[[], None] = lambda: None,
     ) -> None:
         self.root = root
         self._logs = logs
         self._route = route
         self._start = start
+        self._entered = entered
         self._numbers = count()
         logs.mkdir(parents=True)
         try:
@@ -97,6 +103,7 @@ class Interruption(Generic[Result]):
     def enter(self, state: CrashState) -> None:
         """Bring the directory into a state."""
         state.tree.write(self.root)
+        self._entered()
 
     def strike(self, action: Action, at: Operation) -> Result:
         """Run the command from the recorded state, with a fault at one operation. Raises

@@ -34,7 +34,7 @@ _READ = (".json", ".run", ".py")
 REPORT = "fusion_result.json"
 """What a conversion may leave in its working directory (facts ``cann-operator-cache``)."""
 LITTER = ("kernel_meta", REPORT)
-"""How the names of files begin that may lie there after a run for debugging."""
+"""How the names of files begin that may lie there after a run for debugging, or one that failed."""
 _WRITTEN = (Change.ADDED, Change.REPLACED, Change.CHANGED)
 _MODES, _STORES = "security/private-modes", "cache-mode/enable-stores"
 
@@ -137,7 +137,7 @@ def _left(run: GatedRun[Any]) -> Iterator[str]:
     if run.beside is None:
         return  # others worked there, too
     for name in sorted(names_in(request.work) - run.beside):
-        is_litter = name.startswith(LITTER) and (is_debugged or name == REPORT)
+        is_litter = name.startswith(LITTER) and (is_debugged or run.status or name == REPORT)
         places = (request.output, request.home, request.cache_dir or request.home)
         is_place = any((request.work / name) in (each, *each.parents) for each in places)
         if not (is_litter or is_place or name in named):
@@ -151,6 +151,11 @@ def without_kernel(run: Run) -> Iterator[Fact]:
         if path is not None and not any(embedded_objects(path.read_bytes())):
             detail = f"{operator}: exit status 0, and {path.name} has no kernel in it"
             yield Fact.seen(Delivery.NOTHING, detail, operator)
+
+
+def digests_of_ini(root: Path) -> set[str]:
+    """The digest of each ``op_cache.ini`` in a cache."""
+    return {sha256(each.read_bytes()) for each in root.rglob(INI) if each.is_file()}
 
 
 def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:

@@ -42,6 +42,7 @@ class Recovery:
             logs,
             cache.toolchain.fault_route(),
             lambda plan: cache.unwatched(replace(request, output=cache.new_output(), plan=plan)),
+            cache.toolchain.crashes_in(cache.root),
         )
 
     def problem(

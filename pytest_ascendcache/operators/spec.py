@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import copysign, prod
 
 from pytest_ascendcache.operators.dtypes import DataType, data_type, type_names
@@ -20,6 +21,9 @@ AttributeValue = (
     | tuple[str, ...]
     | tuple[tuple[int, ...], ...]
 )
+
+_LISTED = 3
+"""How many equal tensors in a row a text lists; more are counted."""
 
 
 def _negative_zeros(values: tuple[object, ...]) -> tuple[int, ...]:
@@ -173,8 +177,13 @@ class OperatorSpec:
         return all(tensor.is_static for tensor in (*self.inputs, *self.outputs))
 
     def __str__(self) -> str:
-        tensors = ", ".join(f"{each.dtype}{list(each.shape)}" for each in self.inputs)
-        return f"{self.type}({tensors})"
+        tensors = groupby(f"{each.dtype}{list(each.shape)}" for each in self.inputs)
+        counted = [(text, len([*equal])) for text, equal in tensors]
+        texts = (
+            f"{count} x {text}" if count > _LISTED else ", ".join([text] * count)
+            for text, count in counted
+        )
+        return f"{self.type}({', '.join(texts)})"
 
     def __repr__(self) -> str:
         return f"<{self.name or 'operator'}: {self}>"
