@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
+from pytest_ascendcache.conformance.kit.generated import starts_anew
 from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import bring_into
@@ -159,8 +160,7 @@ def test_enable_reuses_between_processes_that_share_nothing(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
     """Each process is started anew, with another hash seed: forked ones have one in common."""
-    if (apart := getattr(cache.toolchain, "apart", None)) is not None:
-        cache.toolchain = apart()
+    starts_anew(cache)
     for seed, expected in (("1", NEW), ("2", HIT), ("3", HIT)):
         run = cache.compile(add, exp, mode=ENABLE, environment={"PYTHONHASHSEED": seed})
         assert {run[add], run[exp]} == {expected}
@@ -169,6 +169,9 @@ def test_enable_reuses_between_processes_that_share_nothing(
 _ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "another-user": {"environment": {"PATH": f"{os.environ['PATH']}:/nowhere", "USER": "another"}},
     "another-locale": {"environment": {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}},
+    "another-log-level": {
+        "environment": {"ASCEND_GLOBAL_LOG_LEVEL": "3", "ASCEND_SLOG_PRINT_TO_STDOUT": "0"}
+    },
     "the-C-locale": {"environment": {"LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Pacific/Kiritimati"}},
     "HOME-is-not-set": {"unset": frozenset({"HOME"}), "umask": 0o077},
     "HOME-is-empty": {"environment": {"HOME": ""}},

@@ -10,6 +10,7 @@ from pytest_ascendcache.conformance.kit.generated import (
     another_kernel,
     generated,
     shuffled,
+    starts_anew,
     wrong_results,
 )
 from pytest_ascendcache.conformance.kit.implementations import tables_of
@@ -22,6 +23,7 @@ from pytest_ascendcache.conformance.kit.walked import (
     walked,
 )
 from pytest_ascendcache.contract import Capability, PrecisionFile
+from pytest_ascendcache.contract.facts import outcome_fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
@@ -38,21 +40,34 @@ def matrix(request: pytest.FixtureRequest) -> str:
 
 @rule("cache-mode/key-separates")
 def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str) -> None:
-    """Store the operators in one run, and serve them in another run in another order.
+    """Store the operators in one run, and serve them in another run in another order, by processes
+    that share nothing.
 
     Each operator is delivered the kernel of its fresh compile, and the second run reuses all."""
     runs = FamilyRuns(cache)
     fresh = runs.fresh(generated(matrix))
-    stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
-    served = cache.compile(*shuffled(fresh, seed=seeded(2)), mode=ENABLE)
-    wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
-    require_none(runs.facts(wrong, served), cache.evidence)
-    if cache.marks:
-        compiled = [each for each in served.operators if served[each] != HIT]
-        assert not compiled, (
-            f"{len(compiled)} of {len(served.operators)} operators stored together are not "
-            f"reused, among them {compiled[0]}: {served[compiled[0]]}"
+    starts_anew(cache)
+    stored, served = (
+        cache.compile(
+            *shuffled(fresh, seed=seeded(number)),
+            mode=ENABLE,
+            environment={"PYTHONHASHSEED": str(number)},
         )
+        for number in (1, 2)
+    )
+    compiled = [each for each in served.operators if cache.marks and served[each] != HIT]
+    try:
+        wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
+    except NotDecidable:
+        if not compiled:
+            raise
+        wrong = []  # whose kernel differs by process can still be reused
+    require_none(runs.facts(wrong, served), cache.evidence)
+    for each in compiled[:1]:  # which says it: there may be hundreds
+        others = f"{len(compiled) - 1} others of {len(served.operators)}"
+        detail = f"{each}, stored by another process, is compiled again, as are {others}"
+        fact = outcome_fact(served[each], [HIT], each, detail=detail, run=len(cache.evidence.steps))
+        cache.evidence.saw_besides("cache-mode/enable-reuses", fact)
 
 
 @rule("cache-mode/key-separates")

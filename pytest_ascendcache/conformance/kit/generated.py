@@ -65,6 +65,13 @@ def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
     return tuple(each for each in every if not _narrowed or each.type in _narrowed)
 
 
+def starts_anew(cache: CacheUnderTest) -> None:
+    """From now on each process is started anew, with a hash seed of its own: forked ones have one
+    in common."""
+    if (apart := getattr(cache.toolchain, "apart", None)) is not None:
+        cache.toolchain = apart()
+
+
 def shuffled(operators: Iterable[OperatorSpec], seed: int) -> list[OperatorSpec]:
     """The operators in another order, which the seed determines."""
     order = list(operators)
