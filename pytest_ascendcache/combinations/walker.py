@@ -127,8 +127,31 @@ def _tensors(operator: OperatorSpec) -> Iterator[Change]:
             yield f"type: {dtype} as {other}", _each(operator, _retyped(dtype, other))
     for name in _FORMATS:
         yield f"format: {name}", _each(operator, partial(replace, format=name))
+    yield from _origins(operator)
     for place, tensor in enumerate(tensors):
         yield from _alone(operator, place, tensor)
+
+
+def _origins(operator: OperatorSpec) -> Iterator[Change]:
+    """What a tensor was before a compiler gave it another layout is as the operator is now, and the
+    reverse: neither stands for the other."""
+    for what in ("last + 1", "first + 1", "first two swapped"):
+        changed = _each(operator, partial(_moved, change=_SHAPES[what]))
+        yield f"shape beside its origin: {what}", changed
+    for name in _FORMATS:
+        yield f"format beside its origin: {name}", _each(operator, partial(_laid_out, name=name))
+    for name in _FORMATS[:3]:
+        yield f"origin: {name}", _each(operator, partial(replace, origin_format=name))
+
+
+def _laid_out(tensor: TensorDesc, name: str) -> TensorDesc:
+    return replace(tensor, format=name, origin_format=tensor.format)
+
+
+def _moved(tensor: TensorDesc, change: Callable[[Shape], Shape]) -> TensorDesc:
+    if not tensor.shape or tensor.is_const:
+        return tensor
+    return replace(tensor, shape=change(tensor.shape), origin_shape=tensor.shape)
 
 
 def _alone(operator: OperatorSpec, place: int, tensor: TensorDesc) -> Iterator[Change]:
@@ -167,6 +190,10 @@ def _attributes(operator: OperatorSpec) -> Iterator[Change]:
         for what, value in _values(attribute.value):
             changed = Attribute(attribute.name, attribute.type, value)
             yield f"attribute: {what}", replace(operator, attributes=(*before, changed, *after))
+        if isinstance(attribute.value, int):
+            kind, of_it = ("int", int) if isinstance(attribute.value, bool) else ("float", float)
+            changed = Attribute(attribute.name, kind, of_it(attribute.value))
+            yield f"attribute: as {kind}", replace(operator, attributes=(*before, changed, *after))
     extra = Attribute("ascendcache_extra", "int", 1)
     yield "attribute: another", replace(operator, attributes=(*operator.attributes, extra))
 

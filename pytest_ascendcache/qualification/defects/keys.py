@@ -359,6 +359,26 @@ def hash_of_the_process_in_key(self, right, inputs):
 
 
 @defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
+def origin_for_shape(self, right, tensor):
+    """Where a tensor's origin is given, the key has it in place of shape and format."""
+    shape, layout = tensor.origin_shape or tensor.shape, tensor.origin_format or tensor.format
+    plain = replace(tensor, origin_shape=None, origin_format="", shape=shape, format=layout)
+    return right(plain)
+
+
+@defect(WIDE, overrides=KeyPolicy.attributes)
+def attributes_in_any_order(self, right, operator):
+    """The key has the attributes in the order of a set, which another process has otherwise."""
+    return [*{repr(each) for each in right(operator)}]
+
+
+@defect(WIDE, overrides=KeyPolicy.fields)
+def log_level_in_key(self, right, inputs):
+    """The key has the level of the log."""
+    return {**right(inputs), "log": os.environ.get("ASCEND_GLOBAL_LOG_LEVEL", "")}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
 def leading_ones_not_in_key(self, right, tensor):
     """Leading extents of 1 are not in the key."""
     shape = list(tensor.shape)
