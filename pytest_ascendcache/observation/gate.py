@@ -32,7 +32,6 @@ from pytest_ascendcache.observation.health import Accident, Health, health_of
 from pytest_ascendcache.observation.invariants import (
     broken_besides,
     broken_invariants,
-    digests_of_ini,
     named_files,
     names_in,
 )
@@ -329,14 +328,6 @@ class Gate(_Forwarded):
             self.evidence.saw_besides(rule, fact)
         self.require_none(broken_invariants(run, self.health.made))
         return run
-
-    def crashes_in(self, root: Path) -> Callable[[], None]:
-        """What to call after each crash of a run that starts from the cache's present state: what
-        it leaves of an ``op_cache.ini`` that no user wrote is not taken for a user's."""
-        made = self.health.made
-        if digests_of_ini(root) <= made:
-            return lambda: made.update(digests_of_ini(root))
-        return lambda: None
 
     def require_none(self, broken: Iterable[Fact]) -> None:
         """Break the check with these facts, if there are any and it has not ended."""

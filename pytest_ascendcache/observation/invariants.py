@@ -9,7 +9,7 @@ breaks that is told of a rule of its own, and the check goes on (:func:`broken_b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +153,15 @@ def without_kernel(run: Run) -> Iterator[Fact]:
             yield Fact.seen(Delivery.NOTHING, detail, operator)
 
 
-def digests_of_ini(root: Path) -> set[str]:
-    """The digest of each ``op_cache.ini`` in a cache."""
-    return {sha256(each.read_bytes()) for each in root.rglob(INI) if each.is_file()}
+def takes_own_notes(made: set[str], root: Path) -> Callable[[], None]:
+    """What to call after each crash of a run that starts from a cache's present state: what it
+    leaves of an ``op_cache.ini`` that no user wrote is added to ``made``."""
+
+    def digests() -> set[str]:
+        return {sha256(each.read_bytes()) for each in root.rglob(INI) if each.is_file()}
+
+    is_users = bool(digests() - made)
+    return lambda: None if is_users else made.update(digests())
 
 
 def _ini(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:

@@ -16,6 +16,7 @@ from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.observation.fresh import FreshCompiles
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.invariants import takes_own_notes
 from pytest_ascendcache.observation.known_entries import problems_of
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -42,7 +43,7 @@ class Recovery:
             logs,
             cache.toolchain.fault_route(),
             lambda plan: cache.unwatched(replace(request, output=cache.new_output(), plan=plan)),
-            cache.toolchain.crashes_in(cache.root),
+            takes_own_notes(cache.toolchain.health.made, cache.root),
         )
 
     def problem(
