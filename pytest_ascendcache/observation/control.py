@@ -149,7 +149,7 @@ def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> Network
         reason = "a kernel that was changed on disk, digest included, is not run"
         plain = NetworkUnderTest(toolchain, sandbox / "plain", NetworkControl(marks))
         plain.run(network)
-        reuses = not plain.run(network).files_written
+        reuses = not plain.run(network).kernels_written
         if not reuses:
             reason += "; one that was left alone is compiled again too"
         return NetworkControl(marks, serves_marked=False, reuses=reuses, reason=reason)

@@ -61,6 +61,18 @@ class NetworkRun(ObservedFiles):
         )
 
     @property
+    def kernels_written(self) -> frozenset[str]:
+        """Those of :attr:`files_written` that belong to a kernel. Document M speaks of other files
+        beside them, which are a toolchain's own."""
+        beside = {*self.before.files, *self.after.files}
+        suffixes = self.layout.unit.suffixes
+        kinds = [each for each in suffixes if each != ".json"] or suffixes
+        stems = {path: path.rpartition(".")[0] for path in self.files_written}
+        return frozenset(
+            path for path, stem in stems.items() if any(stem + each in beside for each in kinds)
+        )
+
+    @property
     def stored(self) -> frozenset[str]:
         """Kernels added to the rank's directory, as names without suffix."""
         return self._kernels(self.after) - self._kernels(self.before)

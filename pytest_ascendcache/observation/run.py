@@ -215,9 +215,12 @@ class Run(DeliveredKernels):
 
     @property
     def storing_changes(self) -> dict[str, Change]:
-        """What a run that must store nothing wrote: entries, ``op_cache.ini``, and any new file."""
+        """What a run that must store nothing wrote: entries, ``op_cache.ini``, and any new file but
+        that: document C says that ATC makes it, and of no mode that it does not."""
         added = {path: each for path, each in self.written.items() if each is Change.ADDED}
-        return self.entry_changes | added
+        changes = self.entry_changes | added
+        made = {path for path in added if path.rpartition("/")[2] == "op_cache.ini"}
+        return {path: each for path, each in changes.items() if path not in made}
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""

@@ -6,7 +6,7 @@ those of a fresh conversion, and never counted in advance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -28,7 +28,7 @@ from pytest_ascendcache.contract.facts import (
     SubjectKind,
     outcome_fact,
 )
-from pytest_ascendcache.contract.options import HIGH_PRECISION
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import ABSENT, KEPT, REWRITTEN, STORED
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import ModelParts
@@ -130,26 +130,41 @@ def test_a_mode_holds_for_a_node_after_another(
     """Types whose kernels differ by mode alone: so do those of a model in which they follow another
     node, fused or not."""
     alone = [ModelNode(kind, kind.lower(), ("x",)) for kind in CURVES]
-    asked = _by_mode(models, alone)
-    if not asked:
+    asked = {how: _by_mode(models, alone, how) for how in _WAYS}
+    if not any(asked.values()):
         raise NotDecidable(f"none of {', '.join(CURVES)} has two implementations in a model")
     for giver, inputs in GIVERS.items():
         nodes = []
         for kind in CURVES:
             before = ModelNode(giver, f"before_{kind.lower()}", inputs)
             nodes += [before, ModelNode(kind, kind.lower(), (before.name,))]
-        differ = _by_mode(models, nodes)
-        detail = (
-            f"{asked} of {', '.join(CURVES)} have other kernels under {PRECISE} than under {FAST}, "
-            f"and {differ} of them after {giver}"
-        )
-        assert differ >= asked, cache.evidence.found(
-            Delivery.UNCHANGED, detail, subject=_option("--op_select_implmode")
-        )
+        for how, due in asked.items():
+            differ = _by_mode(models, nodes, how)
+            detail = (
+                f"{due} of {', '.join(CURVES)} have other kernels under {PRECISE} than under "
+                f"{FAST}, and {differ} of them after {giver}"
+            )
+            assert differ >= due, cache.evidence.found(
+                Delivery.UNCHANGED, detail, subject=_option(how)
+            )
 
 
-def _by_mode(models: ModelsUnderTest, nodes: Sequence[ModelNode]) -> int:
+_WAYS: Mapping[str, Callable[[ModelsUnderTest, str], dict[str, str]]] = {
+    "--op_select_implmode": lambda _, mode: {"op_select_implmode": f"{mode}_for_all"},
+    "--op_precision_mode": lambda models, mode: {
+        "op_precision_mode": models.file(
+            f"{mode}.ini",
+            PrecisionFile.of({}, dict.fromkeys([each.lower() for each in CURVES], mode)).content,
+        )
+    },
+}
+"""An option -> how it gives all of :data:`CURVES` a mode, the latter by the names of nodes."""
+
+
+def _by_mode(models: ModelsUnderTest, nodes: Sequence[ModelNode], how: str) -> int:
     """How many kernels of a model are others under the other mode."""
     model = SmallModel(tuple(nodes))
-    precise, fast = (models.fresh({"op_select_implmode": mode}, model) for mode in (PRECISE, FAST))
+    precise, fast = (
+        models.fresh(_WAYS[how](models, mode), model) for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
+    )
     return len(precise - fast)

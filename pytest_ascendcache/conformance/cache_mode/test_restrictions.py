@@ -64,6 +64,15 @@ def _read_only(cache: CacheUnderTest, request: CompileRequest) -> Iterator[Compi
         yield request
 
 
+def _read_only_without_ini(
+    cache: CacheUnderTest, request: CompileRequest
+) -> Iterator[CompileRequest]:
+    """As caches are that a site prepares: entries alone, and nobody may write."""
+    for path in cache.layout.ini_candidates:
+        path.unlink(missing_ok=True)
+    yield from _read_only(cache, request)
+
+
 def _entries_immutable(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
     files = [
         path for each in cache.entries().values() for path in (each.object_path, each.metadata_path)
@@ -100,6 +109,7 @@ def _elsewhere(cache: CacheUnderTest, request: CompileRequest) -> Iterator[Compi
 
 _RESTRICTIONS: dict[str, Restriction] = {
     "read-only": _read_only,
+    "read-only-without-ini": _read_only_without_ini,
     "immutable-entries": _entries_immutable,
     "through-a-link": _through_links,
     "used-output": _output_is_used,

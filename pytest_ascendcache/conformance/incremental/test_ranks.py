@@ -91,7 +91,7 @@ def test_kernels_are_kept_where_the_environment_says(
     elsewhere = [path for path in run.files_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "files were written elsewhere"
     again = network.run(NETWORK, environment=environment)
-    assert (again.files_written, again.wrong) == (frozenset(), {}), (
+    assert (again.kernels_written, again.wrong) == (frozenset(), {}), (
         "the next run does not find them"
     )
 

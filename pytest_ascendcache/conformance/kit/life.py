@@ -21,6 +21,7 @@ from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.own_entries import OwnEntries, OwnEntry, remove
 from pytest_ascendcache.conformance.kit.own_kernels import OwnKernels
 from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, ORPHANS, Shelf, names_limit
+from pytest_ascendcache.conformance.kit.states import is_unused
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
@@ -190,7 +191,7 @@ class Life:
     def _judge_inert(self, judge: Judge) -> None:
         """Judge that a disabled cache made no directory."""
         self.findings.asked.add(Question.INERT)
-        if self.cache.root.exists():
+        if not is_unused(self.cache.root):
             subject = ruling(judge.options)
             made = "the directory was made"
             self.findings.deviates(Question.INERT, Place.MISPLACED, made, subject=subject)

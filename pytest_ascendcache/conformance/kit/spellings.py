@@ -150,6 +150,11 @@ DIRECTORIES = (
     Way("signs that separate elsewhere", lambda text, _: _moved(text, SIGNS), SAME | CLEAN),
     Way("an empty variable beside it", lambda text, _: text, SAME, {"ASCEND_CACHE_PATH": ""}),
 )
+HOMES = (
+    *DIRECTORIES[len(paths()) : -1],
+    Way("a user of a domain", lambda text, _: _moved(text, "LAB+jo@lab.example"), SAME),
+)
+"""Nobody chooses the name of HOME in order to compile, so none that systems give is refused."""
 RELATIVE = Way("a relative path", lambda text, cache: os.path.relpath(text, cache.work), CLEAN)
 _AFFIXES = {
     "a blank before": " {}",
@@ -164,6 +169,15 @@ def words(allowed: frozenset[Reading], **more: str) -> tuple[Way, ...]:
     """A word, a number or a path in frames that the documents do not mention."""
     frames = {**_AFFIXES, **{title.replace("_", " "): frame for title, frame in more.items()}}
     return tuple(_framed(title, frame, allowed) for title, frame in frames.items())
+
+
+def modes(allowed: frozenset[Reading]) -> tuple[Way, ...]:
+    """A mode in frames and capitals: nothing says that they are refused, or that they are not."""
+    return (
+        *words(allowed),
+        Way("upper case", lambda text, _: text.upper(), allowed),
+        Way("a capital", lambda text, _: text.capitalize(), allowed),
+    )
 
 
 def other_paths(allowed: frozenset[Reading]) -> tuple[Way, ...]:
@@ -315,7 +329,11 @@ class Spelled:
             if not way.allowed.intersection(readings):
                 reading = (*readings, Reading.WRONG)[0]
                 detail = f"{thing.name} with {way.title}, {shown(text)}, is read {reading.value}"
-                found += self._difference(plain, seen, detail)
+                is_word = (
+                    thing.kind is SubjectKind.OPTION and "/" not in text and text.isprintable()
+                )
+                subject = Subject(thing.kind, thing.name, text if is_word else "")
+                found += self._difference(plain, seen, detail, subject)
         return found
 
     def _drawn(self) -> Iterator[Way]:
@@ -372,10 +390,10 @@ class Spelled:
         return state
 
     def _difference(
-        self, plain: SpellingOutcome, seen: SpellingOutcome, detail: str
+        self, plain: SpellingOutcome, seen: SpellingOutcome, detail: str, subject: Subject
     ) -> Iterator[Fact]:
         """The facts that a text makes a difference: those of operators, or else one of the run."""
-        subject, run = Subject(self.thing.kind, self.thing.name), len(self.cache.evidence.steps)
+        run = len(self.cache.evidence.steps)
         facts = [
             Fact.seen(Delivery.ANOTHER, detail, operator, subject=subject, run=run)
             if isinstance(one, str) or isinstance(other, str)

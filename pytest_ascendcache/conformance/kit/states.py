@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
@@ -50,3 +51,10 @@ def residue(cache: CacheUnderTest) -> list[str]:
     # One lock for the directory and one for aging are fine; one for each process is residue.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
     return extra + (locks if len(locks) > 2 else [])
+
+
+def is_unused(root: Path) -> bool:
+    """Whether a directory was not made, or only for an ``op_cache.ini``: document C says that ATC
+    makes it in the directory that is named, and of no mode that it does not."""
+    files = [each.name for each in root.rglob("*") if not each.is_dir()]
+    return not root.exists() or files == ["op_cache.ini"]

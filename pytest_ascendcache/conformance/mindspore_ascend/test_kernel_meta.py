@@ -134,7 +134,7 @@ def test_a_cache_path_is_taken_as_it_is_written(network: NetworkUnderTest, path:
     kernels = network.layout.unit.read_all(own)
     assert len(kernels) == 1, f"{own} holds {len(kernels)} kernels"
     again = right(network, SQUARE, "the next run", environment=environment)
-    assert again.files_written == frozenset(), "the next run does not find them"
+    assert again.kernels_written == frozenset(), "the next run does not find them"
 
 
 @rule("incremental/info-describes")

@@ -124,8 +124,9 @@ def test_equal_ones_are_compiled_once(kernels: StaticKernelsUnderTest) -> None:
     abs_kernels = [entry for (kind, _), entry in kernels.installed.index().items() if kind == "Abs"]
     stems = {str(entry["binPath"]).rpartition("_d")[0] for entry in abs_kernels}
     assert len(stems) == 1, f"equal operators have kernels {sorted(stems)}"
-    files = [path.stem.rpartition("_d")[0] for path in kernels.installed.ai_core.rglob("Abs/*.o")]
-    assert len(set(files)) == 1, f"equal operators were compiled as {sorted(set(files))}"
+    # Wherever a package has them: those of Abs and of Neg.
+    files = {path.stem.rpartition("_d")[0] for path in kernels.installed.ai_core.rglob("*.o")}
+    assert len(files) == 2, f"two operators, one of them three times, are {sorted(files)}"
 
 
 @rule("static-kernel/one-binary-per-shape")

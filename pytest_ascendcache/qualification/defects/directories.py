@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -18,6 +19,21 @@ PLACE = "cache-mode/directory-precedence"
 def environment_beats_option(self, right, option, environ):
     """ASCEND_CACHE_PATH beats the option."""
     return right("" if environ.get("ASCEND_CACHE_PATH") else option, environ)
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root)
+def home_is_checked(self, right, option, environ):
+    """The signs that a path of the option may have are asked of HOME, too."""
+    is_home = not option and not environ.get("ASCEND_CACHE_PATH") and environ.get("HOME")
+    return right(f"{environ['HOME']}/atc_data" if is_home else option, environ)
+
+
+@defect("cache-mode/transparent", overrides=DirectoryPolicy.prepare)
+def ini_has_to_be_made(self, right, fs, root, soc, origin):
+    """A run fails that cannot make op_cache.ini."""
+    right(fs, root, soc, origin)
+    if not (ini := root / "op_cache.ini").exists():
+        raise self.cannot_create(ini, origin, OSError(errno.EROFS, "read-only"))
 
 
 @defect(PLACE, overrides=DirectoryPolicy.root)

@@ -30,8 +30,10 @@ from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
-from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.errors import AtcError, invalid_path
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
 SECOND = 10**9
@@ -46,10 +48,37 @@ BANK = "如果算子调优后知识库变更,则需要通过设置为force来刷
 BOTH = "取值都有效时,op_cache.ini文件才会生效。"
 LOG = "编译过程日志无法完整记录。"
 PARALLEL = "所以不建议在程序并行编译时设置,否则可能会导致其他模型使用的缓存内容被清除而导致失败。"
+MODE = "enable:表示启用算子编译缓存。"
 NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 
 
 # Names and places.
+
+
+@innocent(
+    INI,
+    twin="disable-creates-directory",
+    company=FILES,
+    overrides=ImplementationPolicy.select,
+)
+def ini_in_every_mode(self, right, options, environ):
+    """op_cache.ini is made in the directory that is named, also where the cache is not used."""
+    selected = right(options, environ)
+    if options.cache_dir and options.cache_mode == "disable":
+        with contextlib.suppress(OSError, AtcError):
+            root = DirectoryPolicy().root(options.cache_dir, environ)
+            root.mkdir(parents=True, exist_ok=True)
+            with (root / "op_cache.ini").open("x") as file:
+                file.write("[op_compiler_cache]\n")
+    return selected
+
+
+@innocent(
+    MODE, twin="mode-in-capitals-is-disable", company=HABITS, overrides=OptionPolicy.cache_mode
+)
+def modes_in_any_case(self, right, value):
+    """A cache mode may be written in capitals, with blanks around it."""
+    return right(value.strip().lower())
 
 
 @innocent(PLACE, twin="key-without-type", company=HABITS, overrides=KeyPolicy.stem)

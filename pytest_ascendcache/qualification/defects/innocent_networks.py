@@ -135,3 +135,16 @@ def a_digest_beside_the_package(self, right, fs, path, content):
     right(fs, path, content)
     line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
     right(fs, path.with_name(f"{path.name}.sha256"), line.encode())
+
+
+@innocent(
+    THREE, twin="reused-kernels-are-rewritten", company=FILES, overrides=RankDirectoryPolicy.prepare
+)
+def a_record_beside_the_kernels(self, right, fs, base, gang):
+    """Each run leaves a record of itself beside the kernels, whose name ends like theirs."""
+    directory = right(fs, base, gang)
+    if directory is not None:
+        record, text = directory / "build_record.json", json.dumps({"at": time.time()})
+        with contextlib.suppress(OSError):
+            fs.replace("record.rename", fs.write_temporary("record", record, text.encode()), record)
+    return directory

@@ -43,9 +43,9 @@ def unknown_mode_is_disable(self, right, value):
 
 
 @defect(BAD_MODE, overrides=OptionPolicy.cache_mode)
-def mode_in_any_case(self, right, value):
-    """Modes are accepted in any letter case."""
-    return right(value.lower())
+def mode_in_capitals_is_disable(self, right, value):
+    """A mode in capitals counts as disable."""
+    return right("disable" if value.lower() in CACHE_MODES and value != value.lower() else value)
 
 
 @defect(BAD_MODE, overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
