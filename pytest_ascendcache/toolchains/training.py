@@ -64,6 +64,7 @@ class TrainRequest:
     ranks; any value but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` replaces the network's
     file and is not checked. ``plan`` is the fault to inject (``Toolchain.fault_route``). A
     ``umask`` of None is inherited. ``script`` describes the script, for toolchains that run one.
+    ``unprivileged`` takes root's rights over the files of other users from the process.
     """
 
     network: Network
@@ -76,6 +77,14 @@ class TrainRequest:
     plan: FaultPlan | None = None
     umask: int | None = None
     script: Script = Script()
+    unprivileged: bool = False
+
+    def command(
+        self, program: str, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> Command:
+        """What to start for it."""
+        of_it = (self.work, self.umask, self.unprivileged)
+        return Command(program, arguments, environment, *of_it)
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,7 @@ def start_rank(
     program = "train"
     if request.plan is not None:
         program, arguments = route.command(request.plan, program, arguments)
-    running = launcher.start(Command(program, arguments, environment, request.work, request.umask))
+    running = launcher.start(request.command(program, arguments, environment))
     return RankProcess(request, launcher.argv(program, arguments), running, deadline)
 
 

@@ -60,20 +60,18 @@ from pytest_ascendcache.toolchains import Toolchain
 TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
 
 
+_OTHERS = {"DEVICE_ID": "3", "RANK": "5", "LOCAL_RANK": "6"}
+"""Numbers that launchers give, and that are not a rank's."""
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "nothing-set": {"MS_COMPILER_CACHE_PATH": ""},
     "empty-rank": {"RANK_ID": ""},
+    "empty-rank-beside-others": {"RANK_ID": "", **_OTHERS},
+    "only-others": _OTHERS,
     "rank-in-the-working-directory": {"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "300"},
     "both-set": {"RANK_ID": "2"},
     "relative-path": {"MS_COMPILER_CACHE_PATH": "below/here", "RANK_ID": "10"},
     "signs-and-letters": {"MS_COMPILER_CACHE_PATH": f"{SIGNS}/算子", "RANK_ID": "1"},
-    "other-variables": {
-        "RANK_ID": "2",
-        "DEVICE_ID": "1",
-        "RANK": "5",
-        "LOCAL_RANK": "6",
-        "OMPI_COMM_WORLD_RANK": "7",
-    },
+    "other-variables": {"RANK_ID": "2", **_OTHERS, "OMPI_COMM_WORLD_RANK": "7"},
 }
 
 

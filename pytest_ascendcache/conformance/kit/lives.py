@@ -127,8 +127,8 @@ def implementations(life: Life) -> None:
         raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
     types = (*(each.type for each in two), "Mul")
     others = [(each, HIGH_PERFORMANCE) for each in ("Abs", "Add", "Neg", "Relu", "Sub", "Maximum")]
-    # The first of two lines for one type counts.
-    repeated = [(two[-1].type, HIGH_PERFORMANCE)]
+    # No document says which of two lines for one type counts, so they are equal.
+    repeated = [(two[-1].type, HIGH_PRECISION)]
     precise, fast = (
         [(kind, mode) for kind in types] for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
     )

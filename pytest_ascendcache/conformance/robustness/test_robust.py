@@ -7,9 +7,11 @@ import shutil
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.conformance.incremental.fixtures import ended_well
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.told import stays_usable
@@ -19,12 +21,19 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REPLACED,
     elementary,
     needs,
+    needs_meeting,
     rule,
 )
 from pytest_ascendcache.contract import Capability, Delivered
-from pytest_ascendcache.contract.facts import Ending, Fact, outcome_fact
+from pytest_ascendcache.contract.facts import Ending, Fact, Later, outcome_fact
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    Run,
+    meeting_place,
+    probe_network,
+)
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 
@@ -240,21 +249,46 @@ def test_a_cache_of_another_user_gives_hits(
 ) -> None:
     """Everybody may read the files. Only their owner may update their times, or ask that reading
     them updates none."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files to another user")
     cache.warm(add)
     cache.mark()
-    for path in (cache.root, *cache.root.rglob("*")):
+    _give_away(cache.root)
+    for operator in (add, exp):
+        request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
+        run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
+        _reads_only(cache, run, operator, hit=operator is add)
+
+
+@rule("robust/read-only-cache")
+def test_kernels_of_another_user_serve_a_gang(network: NetworkUnderTest) -> None:
+    """One user has compiled for the ranks of others."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
+    needs_meeting(network.toolchain)
+    square = probe_network("Square")
+    with meeting_place(2) as gang:
+        requests = [network.request(square, rank, gang) for rank in range(2)]
+        ended_well(*network.together(*requests))
+        _give_away(network.cache)
+        others = [replace(each, unprivileged=True) for each in requests]
+        runs, again = (network.together(*others) for _ in range(2))
+    failing = next((run for run in again if not run.succeeded), None)
+    if failing is not None and not all(run.succeeded for run in runs):
+        why = f"kernels of another user: every run fails: the rank {failing.result.ending}"
+        raise AssertionError(network.evidence.found(Later.FAILS, why))
+    ended_well(*runs, *again)
+    assert not any(run.files_written for run in runs), "files of another user are changed"
+
+
+def _give_away(root: Path) -> None:
+    """Give a directory to another user. Everybody may read what is in it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another user")
+    for path in (root, *root.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
         try:
             os.chown(path, _ANOTHER, _ANOTHER, follow_symlinks=False)
         except OSError:  # root of a container that knows no such user
             pytest.skip("only root can give files to another user")
-    for operator in (add, exp):
-        request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
-        run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
-        _reads_only(cache, run, operator, hit=operator is add)
 
 
 def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:

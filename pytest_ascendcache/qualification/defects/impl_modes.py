@@ -325,9 +325,12 @@ def type_list_beats_precision_file(self, right, options, environ):
 
 
 @defect(FILE, overrides=ImplementationPolicy.enter)
-def last_of_two_lines(self, right, modes, key, mode):
-    """Of two lines for one operator the last one counts."""
-    modes[key] = mode
+def a_line_twice_is_no_line(self, right, modes, key, mode):
+    """Of two equal lines for one operator none counts."""
+    if key in modes:
+        del modes[key]
+    else:
+        right(modes, key, mode)
 
 
 @defect(FILE, overrides=ImplementationPolicy.parse)

@@ -48,6 +48,7 @@ BANK = "如果算子调优后知识库变更,则需要通过设置为force来刷
 BOTH = "取值都有效时,op_cache.ini文件才会生效。"
 LOG = "编译过程日志无法完整记录。"
 PARALLEL = "所以不建议在程序并行编译时设置,否则可能会导致其他模型使用的缓存内容被清除而导致失败。"
+LINES = "每一行设置一个算子的精度模式"
 MODE = "enable:表示启用算子编译缓存。"
 NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 
@@ -71,6 +72,14 @@ def ini_in_every_mode(self, right, options, environ):
             with (root / "op_cache.ini").open("x") as file:
                 file.write("[op_compiler_cache]\n")
     return selected
+
+
+@innocent(
+    LINES, twin="a-line-twice-is-no-line", company=HABITS, overrides=ImplementationPolicy.enter
+)
+def last_of_two_lines(self, right, modes, key, mode):
+    """Of two lines for one operator in a precision file the last one counts."""
+    modes[key] = mode
 
 
 @innocent(

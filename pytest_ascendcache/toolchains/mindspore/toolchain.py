@@ -104,9 +104,7 @@ class MindSporeToolchain(BaseToolchain):
         launcher: Launcher = self.launcher
         if self._forks is not None and request.plan is None and not request.script.fresh:
             launcher = self._forks
-        running = launcher.start(
-            Command(program, arguments, environment, request.work, request.umask)
-        )
+        running = launcher.start(request.command(program, arguments, environment))
         argv = launcher.argv(program, arguments)
         logs = request.directory / "logs"
         return RankProcess(

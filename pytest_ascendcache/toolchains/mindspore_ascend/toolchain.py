@@ -19,7 +19,7 @@ from typing import Any
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultRoute, Strace
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Command, Launcher, ToolchainError
+from pytest_ascendcache.processes.launch import Launcher, ToolchainError
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.mindspore import forkserver
@@ -156,9 +156,7 @@ class MindSporeAscendToolchain(BaseToolchain):
         elif self._forks is not None and not request.script.fresh:
             launcher = self._forks
         environment = self.environment(request)
-        running = launcher.start(
-            Command(program, arguments, environment, request.work, request.umask)
-        )
+        running = launcher.start(request.command(program, arguments, environment))
         argv = launcher.argv(program, arguments)
         return RankProcess(
             request, argv, running, self.deadline, lambda _: len(self.compiles_of(request)), _SLEEPS
