@@ -246,7 +246,7 @@ SHAPES = ((32,), (4, 8), (8, 4), (2, 16))
 
 @rule("static-kernel/first-card")
 def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnderTest) -> None:
-    """All cards, the first, the others, and none."""
+    """All cards, the first, the others, and none. The first gives all of it to op_compiler."""
     probes = [Probe("Square", shape=shape) for shape in SHAPES]
     lists = [
         [
@@ -257,6 +257,12 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
     ]
     marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
     _all_ran_installed_kernels(kernels, _run_cards(kernels, lists, ["3"] * 3, marked))
+    given = {simplified_key(read_opinfo(path)) for path in marked.given(0)}
+    new = {each.node.operator.named("") for new, each in zip(NEW, probes, strict=True) if new}
+    missing = [str(each) for each in new if simplified_key(OperatorInfo.of(each)) not in given]
+    assert missing == [], kernels.evidence.found(
+        Delivery.NOTHING, f"the first card did not give {missing} to op_compiler"
+    )
 
 
 @rule("static-kernel/first-card")

@@ -174,6 +174,18 @@ def _(self, right, cards):
         right(cards)
 
 
+@defect(FIRST, overrides=TurnPolicy.starting, memory={"has_news": True})
+def a_first_card_compiles_for_itself_or_not_at_all(self, right, done, digests):
+    """A first card that meets no new operator does not compile those of others."""
+    self.memory.has_news = not done.issuperset(digests)
+    return right(done, digests)
+
+
+@a_first_card_compiles_for_itself_or_not_at_all.also(TurnPolicy.compiles)
+def _(self, right, world, node):
+    return self.memory.has_news and right(world, node)
+
+
 @defect(FIRST, overrides=CardsPolicy.patience)
 def cards_wait_for_ever(*_):
     """Cards wait for each other for ever."""
