@@ -171,11 +171,18 @@ class Life:
         place = Path(own or variables.get(CACHE_PATH.name) or "/")
         if (run.returncode or 0) > 0 and (place.is_symlink() or not place.is_absolute()):
             # No document says that a link or a relative path will do: refusing it is no fault.
-            named: dict[str, Any] = {"environment": {**variables, CACHE_PATH.name: str(cache.root)}}
+            path: dict[str, Any] = {"environment": {**variables, CACHE_PATH.name: str(cache.root)}}
             if own:
-                named = {"cache_dir": cache.root}
-                self.arguments = {**self.arguments, **named}
-            run = cache.attempt(*operators, **{**asked, **named})
+                path = {"cache_dir": cache.root}
+                self.arguments = {**self.arguments, **path}
+            run = cache.attempt(*operators, **{**asked, **path})
+        bad = {each: text for each, text in variables.items() if _is_bad(each, text)}
+        if (run.returncode or 0) > 0 and any(
+            names_limit(run.output, *each) for each in bad.items()
+        ):
+            # Nor that a limit out of range is not refused.
+            unset = {each: text for each, text in variables.items() if each not in bad}
+            run = cache.attempt(*operators, **{**asked, "environment": unset})
         self.findings.again(len(cache.evidence.steps))
         return run, replace(judge, run=self.findings.number)
 
@@ -313,7 +320,9 @@ class Life:
             subject = replace(shelf.limiting(run), value=value)
             if subject.kind is SubjectKind.VARIABLE and "ratio" in limit.lower():
                 subject = replace(subject, name=self.cache.edition.variables[1])
-            findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
+            was_refused = value not in run.result.request.environment.values()
+            if subject.kind is not SubjectKind.VARIABLE or not was_refused:
+                findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
 
 
 def _without_damaged(
@@ -338,3 +347,8 @@ def _without_damaged(
         life.findings.asked.add(Question.HEALING)
         life.findings.again(len(life.cache.evidence.steps))
     return again
+
+
+def _is_bad(variable: str, text: str) -> bool:
+    """Whether it is a limit that is no number."""
+    return "CACHE_SIZE" in variable and not text.removeprefix("-").isdigit()

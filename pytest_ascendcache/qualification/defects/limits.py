@@ -286,10 +286,10 @@ def bad_values_in_silence(self, right, fs, root, kernel_cache, environ):
 
 @defect(BAD, overrides=LimitPolicy.find)
 def bad_values_fail(self, right, fs, root, kernel_cache, environ):
-    """A bad value fails the compile."""
+    """A bad value fails the compile, and nothing names it."""
     found = right(fs, root, kernel_cache, environ)
     if found.warnings:
-        raise AtcError("E10001", found.warnings[0])
+        raise AtcError("E10001", "Invalid configuration.")
     return found
 
 
