@@ -46,21 +46,22 @@ Restriction = Callable[[CacheUnderTest, CompileRequest], Iterator[CompileRequest
 """Yields the request once, adapted, while the restriction holds."""
 
 
-def _frozen(paths: list[Path]) -> Iterator[None]:
+def _frozen(cache: CacheUnderTest, paths: list[Path]) -> Iterator[None]:
     """Make files immutable, also for root, which ignores modes."""
     try:
         if not all(make_immutable(path, True) for path in paths):
             pytest.skip("chattr +i takes root, and a file system that knows it")
         yield
     finally:
-        for path in paths:
-            if path.exists():
+        # Also where a run has moved them to.
+        for path in (cache.root, *paths, *cache.root.rglob("*")):
+            if path.exists() and not path.is_symlink():
                 make_immutable(path, False)
 
 
 def _read_only(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
     paths = [cache.root, *(each for each in cache.root.rglob("*") if not each.is_symlink())]
-    for _ in _frozen(paths):
+    for _ in _frozen(cache, paths):
         yield request
 
 
@@ -77,7 +78,7 @@ def _entries_immutable(cache: CacheUnderTest, request: CompileRequest) -> Iterat
     files = [
         path for each in cache.entries().values() for path in (each.object_path, each.metadata_path)
     ]
-    for _ in _frozen([path for path in files if path.exists()]):
+    for _ in _frozen(cache, [path for path in files if path.exists()]):
         yield request
 
 

@@ -14,6 +14,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
 from pytest_ascendcache.qualification.defects.entries import WINDOW
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
@@ -423,3 +424,13 @@ def info_rounds_numbers(self, right, operator):
     for each in recorded:
         each["value"] = round(each["value"], 3) if each["type"] == "float" else each["value"]
     return recorded
+
+
+@defect("robust/read-only-cache", overrides=RankDirectoryPolicy.claimed)
+@contextmanager
+def ranks_need_their_lock(self, right, fs, base, gang):
+    """A rank of several is refused where it cannot lock its directory."""
+    if gang.several and not os.access(self.rank_directory(base, gang), os.W_OK):
+        raise AtcError("EI0001", f"rank[{gang.rank}] cannot lock its directory")
+    with right(fs, base, gang):
+        yield
