@@ -439,7 +439,7 @@ def test_cards_meet_at_their_address_alone(
             ]
             runs = kernels.together(*apart)
         assert all(run.returncode for run in runs), kernels.evidence.found(
-            Numbers.WITHOUT_A_RANK, "cards that were told different ports run together"
+            Numbers.WITHOUT_A_RANK, "cards that were given different ports run together"
         )
         with meeting_place(2, host=ELSEWHERE) as place:
             here = (place.port, ["2"] * 2, marked.path, second, ELSEWHERE)
