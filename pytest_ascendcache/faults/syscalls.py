@@ -129,25 +129,33 @@ def read_calls(log: Path) -> list[Call]:
 
 @dataclass
 class _Descriptors:
-    """The file offsets of the descriptors of all processes; -1 for appending."""
+    """The file offsets of the descriptors of all processes; -1 for appending. A descriptor that its
+    process did not open is a copy, or inherited: a shell's, for whatever wrote the file last."""
 
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
+    latest: dict[Path, tuple[int, str]] = field(default_factory=dict)
 
     def write(self, call: Call, size: int) -> int:
-        key = (call.process, call.arguments.partition("<")[0])
-        offset = self.offsets.get(key, 0)
-        if offset >= 0:
+        key = self._key(call)
+        offset = self.offsets.get(key)
+        if offset is not None and offset >= 0:
             self.offsets[key] = offset + size
-        return offset
+        return offset or 0
 
-    def opened(self, call: Call) -> None:
+    def opened(self, call: Call, path: Path) -> None:
         key = (call.process, call.result.partition("<")[0])
         self.offsets[key] = -1 if "O_APPEND" in call.arguments else 0
+        if "O_RDONLY" not in call.arguments:
+            self.latest[path] = key
 
     def sought(self, call: Call) -> None:
-        key = (call.process, call.arguments.partition("<")[0])
-        if self.offsets.get(key, 0) >= 0:
+        key = self._key(call)
+        if self.offsets.get(key, -1) >= 0:
             self.offsets[key] = int(call.result.split()[0])
+
+    def _key(self, call: Call) -> tuple[int, str]:
+        own = (call.process, call.arguments.partition("<")[0])
+        return own if own in self.offsets else self.latest.get(call.places[0], own)
 
 
 def operations(calls: list[Call], root: Path) -> Iterator[Operation]:
@@ -179,8 +187,9 @@ def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
     """What one call does. Opening may also create and truncate."""
     name = call.name
     if name in _OPENS:
-        descriptors.opened(call)
-        yield from _opened(call)
+        path = Path(os.fsdecode(_bytes(_DESCRIPTOR.findall(call.result)[0][1])))
+        descriptors.opened(call, path)
+        yield from _opened(call, path)
     elif name == "lseek":
         descriptors.sought(call)
     elif name in _WRITES:
@@ -205,8 +214,7 @@ def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
         yield from _name_change(call)
 
 
-def _opened(call: Call) -> Iterator[_Effect]:
-    path = Path(os.fsdecode(_bytes(_DESCRIPTOR.findall(call.result)[0][1])))
+def _opened(call: Call, path: Path) -> Iterator[_Effect]:
     if "O_CREAT" in call.arguments or call.name == "creat":
         yield Act.CREATE, path, b"", 0, None
     if "O_TRUNC" in call.arguments or call.name == "creat":

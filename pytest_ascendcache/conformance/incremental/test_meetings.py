@@ -37,6 +37,8 @@ wrong if all processes of a rank end well."""
 Story = Callable[["OwnMeeting", list[int]], Expected]
 _SIZES, _FEW = (2, 3, 4, 8, 11, 12), (3, 4, 5)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
+_HOSTS = ("127.0.0.2", "127.0.0.1")
+"""Addresses of this machine. Nobody takes the first for granted."""
 
 
 class OwnMeeting:
@@ -51,15 +53,25 @@ class OwnMeeting:
         self._ranks: list[RankProcess] = []
         self._too_soon = False
 
-    def comes(self, *ranks: int, size: int | None = None, timeout: int | None = None) -> None:
+    def comes(
+        self,
+        *ranks: int,
+        size: int | None = None,
+        timeout: int | None = None,
+        elsewhere: bool = False,
+    ) -> None:
         """Start these ranks, which believe that there are ``size``. None has kernels in common with
-        another one. ``timeout`` is their own, in seconds of waiting."""
+        another one. ``timeout`` is their own, in seconds of waiting; ``elsewhere`` gives them a
+        port of their own."""
         for rank in ranks:
             own = {"MS_COMPILER_CACHE_PATH": str(self._network.site / f"host{len(self._ranks)}")}
             if size is not None:
                 own["RANK_SIZE"] = str(size)
             if timeout is not None:
                 own["HCCL_CONNECT_TIMEOUT"] = str(timeout)
+            if elsewhere:
+                other = self._strangers.enter_context(meeting_place(self._gang.size))
+                own["MS_SCHED_PORT"] = str(other.port)
             request = self._network.request(NETWORK, rank, self._gang, own, second=self._second)
             self._ranks.append(self._watch.start(request))
 
@@ -158,6 +170,14 @@ def _one_beyond(meeting: OwnMeeting, ranks: list[int]) -> bool:
     return False
 
 
+def _one_at_another_port(meeting: OwnMeeting, ranks: list[int]) -> bool:
+    """They meet at their address alone."""
+    lost = _not_0(ranks)
+    meeting.comes(lost, elsewhere=True)
+    meeting.comes(*(each for each in ranks if each != lost))
+    return False
+
+
 def _gone_and_back(meeting: OwnMeeting, ranks: list[int]) -> bool:
     meeting.comes(ranks[0])
     meeting.leaves(ranks[0])
@@ -186,6 +206,7 @@ STORIES: dict[str, Story] = {
     "one-twice-beside-all": _one_twice_beside_all,
     "one-of-a-larger-gang": _one_of_a_larger_gang,
     "one-beyond": _one_beyond,
+    "one-at-another-port": _one_at_another_port,
     "gone-and-back": _gone_and_back,
     "silent-stranger": _stranger(b"", instead=True),
     "silent-stranger-beside-all": _stranger(b"", instead=False),
@@ -204,9 +225,9 @@ def test_a_network_runs_if_and_only_if_everybody_is_there(
     size = draw.choice(_SIZES)
 
     def play(second: float) -> None:
-        ranks = draw.sample(range(size), size)
+        ranks, host = draw.sample(range(size), size), _HOSTS[[*STORIES].index(story) % 2]
         timeout = LONGEST_WAIT if story in _COMPLETE else SHORTEST_WAIT
-        with meeting_place(size, timeout) as gang, network.watch() as watch:
+        with meeting_place(size, timeout, host) as gang, network.watch() as watch:
             meeting = OwnMeeting(network, gang, watch, second)
             meeting.end(well=STORIES[story](meeting, ranks))
 
@@ -230,7 +251,7 @@ def test_a_drawn_meeting_ends_as_it_must(
 
     def play(second: float) -> None:
         timeout = 5 * SHORTEST_WAIT if happens == "short" else LONGEST_WAIT
-        with meeting_place(size, timeout) as gang, network.watch() as watch:
+        with meeting_place(size, timeout, _HOSTS[number % 2]) as gang, network.watch() as watch:
             meeting = OwnMeeting(network, gang, watch, second)
             for rank in first:
                 meeting.comes(rank)

@@ -1,8 +1,8 @@
 """When ranks begin to wait for each other, and how long. Source: document M, common questions.
 
-No clock is read. Ranks of another gang, which wait in vain for their own timeouts, measure time
-(:func:`_passes`). With shortened seconds, the judged ranks have the longest timeout and the
-measuring ranks shorter ones, which shows a timeout that is cut short.
+Ranks of another gang, which wait in vain for their own timeouts, measure time (:func:`_passes`); no
+clock is read, except for the least that a rank waits. With shortened seconds, the judged ranks have
+the longest timeout and the measuring ranks shorter ones, which shows a timeout that is cut short.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.ranks import LONGEST_WAIT
+from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import NetworkUnderTest, Watch, meeting_place
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -77,17 +77,41 @@ def test_an_arrival_does_not_renew_the_patience_of_others(
 def test_a_rank_waits_as_long_as_it_is_told(
     network: NetworkUnderTest, rehearse: Rehearse, rank: int
 ) -> None:
-    """It waits in vain, and still waits after four fifths of its timeout."""
+    """It still waits after four fifths of its timeout, and the other one comes in time."""
 
     def story(rehearsed: float) -> None:
         timeout, second = _longest(rehearsed)
         with meeting_place(2, timeout) as gang, network.watch() as watch:
-            waiting = watch.start(network.request(NETWORK, rank, gang, second=second))
+            requests = [network.request(NETWORK, each, gang, second=second) for each in range(2)]
+            waiting = watch.start(requests[rank])
             _passes(network, watch, timeout * 8 // 10, second)
-            run = watch.wait(waiting, 0.0)
-        assert run.result.returncode is None, (
-            f"rank {rank} gives up when hardly four fifths of its timeout, {timeout} s, have passed"
-        )
+            assert not waiting.running.has_ended, (
+                f"rank {rank} gives up when hardly four fifths of its timeout, {timeout} s, have "
+                "passed"
+            )
+            late = watch.start(requests[1 - rank])
+            ended_well(*(wait(watch, each, second, timeout) for each in (waiting, late)))
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("timeout", [SHORTEST_WAIT, None], ids=["shortest", "default"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_no_rank_waits_shorter_than_two_minutes(
+    network: NetworkUnderTest, rehearse: Rehearse, rank: int, timeout: int | None
+) -> None:
+    """It still waits one minute after its process started, which no load can make longer. Clocks of
+    ranks cannot tell a unit that is not a second."""
+
+    def story(rehearsed: float) -> None:
+        second = 1.0 if rehearsed == 1.0 else 6 * rehearsed
+        with meeting_place(2, timeout) as gang, network.watch() as watch:
+            waiting = watch.start(network.request(NETWORK, rank, gang, second=second))
+            assert not waiting.running.ends_within(SHORTEST_WAIT * second / 2), (
+                f"rank {rank} gives up before half of the shortest timeout, {SHORTEST_WAIT} s, "
+                "has passed"
+            )
 
     rehearse(story)
 

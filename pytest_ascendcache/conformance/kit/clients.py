@@ -43,12 +43,14 @@ def packages(build: Path) -> list[Path]:
     return sorted(build.rglob("*.run"))
 
 
-def card(rank: int, world: int, port: int, local: str | None) -> dict[str, str]:
+def card(
+    rank: int, world: int, port: int, local: str | None, host: str = "127.0.0.1"
+) -> dict[str, str]:
     """The environment that torchrun gives one card."""
     environment = {
         "RANK": str(rank),
         "WORLD_SIZE": str(world),
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
     }
     return environment if local is None else {**environment, LOCAL_WORLD_SIZE: local}
@@ -61,6 +63,7 @@ def gang(
     local: Sequence[str | None],
     op_compiler: Path | None = None,
     second: float = 1.0,
+    host: str = "127.0.0.1",
 ) -> list[ClientRequest]:
     """The requests of a gang: one card for each network or list of networks.
 
@@ -71,7 +74,7 @@ def gang(
     for rank, (network, size) in enumerate(zip(networks, local, strict=True)):
         opp = kernels.sandbox / f"node{rank // (local_world_size(size, world) or world)}"
         opp.mkdir(exist_ok=True)
-        environment = card(rank, world, port, size)
+        environment = card(rank, world, port, size, host)
         requests.append(
             kernels.client(
                 *([network] if isinstance(network, Network) else network),

@@ -10,7 +10,7 @@ import random
 import re
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
@@ -33,7 +33,7 @@ from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.contract.facts import Delivery, Ending, Numbers
+from pytest_ascendcache.contract.facts import Delivery, Ending, Later, Numbers
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     first_cards,
@@ -63,6 +63,14 @@ from pytest_ascendcache.toolchains import StaticProcess, Toolchain
 
 MOMENT = 1 / 400
 """Real seconds for one second of waiting where cards wait in vain: a compile may take 1800."""
+LONG = 400
+"""Seconds of a compile that cards have to wait for: it takes minutes to tens of minutes (facts
+sections 3.5 and 4.2)."""
+ELSEWHERE = "127.0.0.2"
+"""An address of this machine that nobody takes for granted."""
+Story = Callable[[float], None]
+"""What cards do, by the real seconds of one second of waiting."""
+Rehearse = Callable[[Story], None]
 HANGS = 60.0
 """Real seconds after which a card that has not ended never will."""
 SETTLED, UNSETTLED = 0.5, 10.0
@@ -353,6 +361,98 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
     )
     assert run.returncode > 0, f"rank 0 {run.result.ending}"
     assert 1 in named(run), f"rank 1 is not named: {run.output.strip()[-300:]}"
+
+
+@pytest.fixture
+def rehearse(toolchain: Toolchain) -> Rehearse:
+    """Plays a story of cards that come in time, and again with longer seconds where they did not:
+    on a busy machine, cards are slow."""
+    needs(toolchain, Capability.REHEARSED_WAITS)
+
+    def play(story: Story) -> None:
+        for second in (1 / 200, 1 / 60):
+            with suppress(AssertionError):
+                story(second)
+                return
+        story(1 / 25)
+
+    return play
+
+
+def _all_met(kernels: StaticKernelsUnderTest, runs: list[ClientRun]) -> None:
+    """Assert that cards that met in time run. If not, they do not at the next start either."""
+    for rank, run in enumerate(runs):
+        assert run.succeeded, kernels.evidence.found(
+            Later.FAILS, f"every run of rank {rank} fails: {run.output.strip()[-300:]}"
+        )
+
+
+@rule("static-kernel/first-card")
+def test_cards_wait_for_a_long_compile(kernels: StaticKernelsUnderTest, rehearse: Rehearse) -> None:
+    """The first card of the second of three nodes compiles for long, at its first network. The
+    others wait, and all go on together to the second network."""
+
+    def story(second: float) -> None:
+        takes = f"sleep {LONG * second:.3f}"
+        once = f'[ "$RANK" != 1 ] || ! mkdir {{log}}.long 2> /dev/null || {takes}'
+        stand_in = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=once)
+        with meeting_place(3) as place:
+            requests = gang(
+                kernels, [(NETWORK, OTHER)] * 3, place.port, ["1"] * 3, stand_in.path, second
+            )
+            _all_met(kernels, kernels.together(*requests))
+
+    rehearse(story)
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_card_that_comes_late_is_waited_for(
+    kernels: StaticKernelsUnderTest, marked: StandIn, rehearse: Rehearse, late: int
+) -> None:
+    """A card of another gang, whose rank 0 never comes, measures time: it gives up after three
+    fifths of what the other card has to wait. Then the late one comes."""
+
+    def story(second: float) -> None:
+        with meeting_place(2) as place, meeting_place(2) as lonely:
+            requests, others = (
+                gang(kernels, [NETWORK] * 2, at.port, ["2"] * 2, marked.path, length)
+                for at, length in ((place, second), (lonely, second * 3 / 5))
+            )
+            clock = others[1]
+            with kernels.started(requests[1 - late].request, clock.request) as processes:
+                kernels.observed(clock, processes[1].wait(HANGS))
+                with kernels.started(requests[late].request) as comes:
+                    waited = kernels.observed(requests[1 - late], processes[0].wait(HANGS))
+                    came = kernels.observed(requests[late], comes[0].wait(HANGS))
+        _all_met(kernels, [waited, came])
+
+    rehearse(story)
+
+
+@rule("static-kernel/first-card")
+def test_cards_meet_at_their_address_alone(
+    kernels: StaticKernelsUnderTest, marked: StandIn, rehearse: Rehearse
+) -> None:
+    """Two cards of one gang that were told different ports do not meet. Those of another, which
+    were told an address of this machine that is not the usual one, do."""
+
+    def story(second: float) -> None:
+        with meeting_place(2) as one, meeting_place(2) as other:
+            apart = [
+                gang(kernels, [NETWORK] * 2, each.port, ["2"] * 2, marked.path, second)[rank]
+                for rank, each in enumerate((one, other))
+            ]
+            runs = kernels.together(*apart)
+        assert all(run.returncode for run in runs), kernels.evidence.found(
+            Numbers.WITHOUT_A_RANK, "cards that were given different ports run together"
+        )
+        with meeting_place(2, host=ELSEWHERE) as place:
+            here = (place.port, ["2"] * 2, marked.path, second, ELSEWHERE)
+            together = kernels.together(*gang(kernels, [NETWORK] * 2, *here))
+        _all_met(kernels, together)
+
+    rehearse(story)
 
 
 @rule("static-kernel/first-card")

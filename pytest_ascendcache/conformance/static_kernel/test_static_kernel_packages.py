@@ -264,7 +264,8 @@ def test_uninstalling_in_any_order_leaves_the_others(
     kernels: StaticKernelsUnderTest, order: int
 ) -> None:
     """The names are easily taken for one another, and two packages have a kernel for the same
-    operator. Each is installed again before it goes, and others stay byte for byte."""
+    operator. Each is installed again before it goes, which a check of its own may have refused,
+    and others stay byte for byte."""
     draw = random.Random(f"{seeded(5)}{order}")
     names = draw.sample(package_names_like("pk_1"), len(KINDS) - 1)
     left = _packages(kernels, "pk_1", *names)
@@ -279,7 +280,8 @@ def test_uninstalling_in_any_order_leaves_the_others(
         others = _others(kernels, package)
         for what, request in doing.items():
             result, where = kernels.attempt(request), f"{package.stem} is {what}"
-            assert result.succeeded, f"{where}: it {result.ending}: {result.output.strip()[-300:]}"
+            told = f"{where}: it {result.ending}: {result.output.strip()[-300:]}"
+            assert result.succeeded or what == "installed again", told
             assert _others(kernels, package) == others, kernels.evidence.found(
                 Place.TOUCHED, f"{where}, which changes files of others"
             )

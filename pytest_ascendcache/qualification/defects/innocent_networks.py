@@ -15,6 +15,7 @@ from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
+from pytest_ascendcache.reference.incremental.surroundings import SurroundingsPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
@@ -23,6 +24,7 @@ THREE = "其中包含Square算子的`.o`文件、`.json`文件、`.info`文件�
 RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名称、算子属性"
 FINDS = "`.info`文件用于查找并确定算子的`.o`文件是否可复用。"
 LATE = "可能会引起不需重新编译算子的部分卡等候超时,导致执行失败。"
+WAITS = "可以通过设置环境变量`HCCL_CONNECT_TIMEOUT`,即多卡间等待时间来避免失败"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
 TARGETS = "模型中目标算子信息文件夹"
@@ -78,6 +80,12 @@ def late_ranks_in_chinese(self, right, gang, missing):
     return AtcError(
         "EI0006", f"等候超时({gang.timeout}s): rank {late} 未就绪, 请设置HCCL_CONNECT_TIMEOUT."
     )
+
+
+@innocent(WAITS, twin="ten-seconds-by-default", company=NAMES, overrides=SurroundingsPolicy.timeout)
+def ten_minutes_by_default(self, right, environ):
+    """Without HCCL_CONNECT_TIMEOUT ranks wait for ten minutes, as in MindSpore."""
+    return right({"HCCL_CONNECT_TIMEOUT": "600", **environ})
 
 
 @innocent(

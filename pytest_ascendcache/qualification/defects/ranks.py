@@ -211,6 +211,36 @@ def connect_timeout_ignored(self, right, gang):
     return right(replace(gang, timeout=DEFAULT_TIMEOUT))
 
 
+@defect(DELETION, overrides=RendezvousPolicy.patience)
+def connect_timeout_in_minutes(self, right, gang):
+    """HCCL_CONNECT_TIMEOUT counts minutes."""
+    return 60 * right(gang)
+
+
+@defect(DELETION, overrides=RendezvousPolicy.patience)
+def connect_timeout_in_tenths(self, right, gang):
+    """HCCL_CONNECT_TIMEOUT counts tenths of a second."""
+    return right(gang) / 10
+
+
+@defect(DELETION, overrides=SurroundingsPolicy.timeout, found_later=True)
+def ten_seconds_by_default(self, right, environ):
+    """Without HCCL_CONNECT_TIMEOUT a rank waits for ten seconds."""
+    return right(environ) if environ.get("HCCL_CONNECT_TIMEOUT") else 10
+
+
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+def every_gang_meets_at_one_port(self, right, gang):
+    """MS_SCHED_PORT is ignored."""
+    return right(replace(gang, port=8118))
+
+
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+def others_look_for_rank_0_at_home(self, right, gang):
+    """Ranks but rank 0 ignore MS_SCHED_HOST."""
+    return right(replace(gang, host="127.0.0.1") if gang.rank else gang)
+
+
 @defect(DELETION, overrides=SurroundingsPolicy.timeout, found_later=True)
 def ninety_minutes_are_enough(self, right, environ):
     """Ranks wait for an hour and a half at most, whatever the timeout."""

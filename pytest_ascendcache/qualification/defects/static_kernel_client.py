@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy, TurnPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import (
+    MEETING,
+    CardsPolicy,
+    TurnPolicy,
+    WaitingCard,
+)
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
@@ -190,6 +197,58 @@ def _(self, right, world, node):
 def cards_wait_for_ever(*_):
     """Cards wait for each other for ever."""
     return 86_400.0
+
+
+@defect(FIRST, overrides=TurnPolicy.installed, harm=Harm.UNUSABLE, found_later=True)
+def three_minutes_for_a_compile(self, right, cards):
+    """Cards wait for the first card's compile only as long as for each other."""
+    cards.exchange({}, MEETING)
+
+
+class _Impatient(WaitingCard):
+    def exchange(self, news, seconds):
+        return super().exchange(news, min(seconds, MEETING))
+
+
+@defect(FIRST, overrides=CardsPolicy.open, harm=Harm.UNUSABLE, found_later=True)
+def three_minutes_for_rank_0(self, right, world, local_size):
+    """Cards but rank 0 wait for three minutes at most."""
+    cards = right(world, local_size)
+    cards.__class__ = _Impatient if isinstance(cards, WaitingCard) else type(cards)
+    return cards
+
+
+@defect(
+    FIRST,
+    overrides=CardsPolicy.patience,
+    memory={"begun": None},
+    harm=Harm.UNUSABLE,
+    found_later=True,
+)
+def patience_is_for_the_whole_run(self, right, world, seconds):
+    """Cards wait for half an hour in all: their waits are counted from the first one."""
+    now = time.monotonic()
+    self.memory.begun = self.memory.begun or now
+    return right(world, seconds) - (now - self.memory.begun)
+
+
+@defect(FIRST, overrides=CardsPolicy.patience, harm=Harm.UNUSABLE, found_later=True)
+def rank_0_waits_for_a_minute(self, right, world, seconds):
+    """Rank 0 waits for a third of the time."""
+    return right(world, seconds) / (1 if world.rank else 3)
+
+
+@defect(FIRST, overrides=WorldPolicy.read, harm=Harm.WRONG_RESULT, found_later=True)
+def every_job_meets_at_one_port(self, right, environ):
+    """MASTER_PORT is ignored."""
+    return replace(right(environ), port=29500)
+
+
+@defect(FIRST, overrides=WorldPolicy.read, harm=Harm.UNUSABLE, found_later=True)
+def other_cards_look_for_rank_0_at_home(self, right, environ):
+    """Cards but rank 0 ignore MASTER_ADDR."""
+    world = right(environ)
+    return replace(world, host="127.0.0.1") if world.rank else world
 
 
 @defect(FIRST, overrides=TurnPolicy.folders, found_later=True)

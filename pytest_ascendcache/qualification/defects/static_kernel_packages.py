@@ -475,6 +475,13 @@ def the_index_is_its_owners_alone(self, right, fs, point, path, data, mode=None)
     return right(fs, point, path, data, mode or 0o600)
 
 
+@defect(UNION, overrides=RegistryPolicy.publish, found_later=True)
+def the_index_is_of_its_writers_group(self, right, fs, point, path, *more):
+    """List and index of a team's operator package are not the team's."""
+    right(fs, point, path, *more)
+    os.chown(path, -1, os.getegid())
+
+
 @defect(POWER, overrides=RegistryPolicy.hide, crash=CrashKind.POWER_LOSS.value, found_later=True)
 def an_uninstall_is_not_synced(self, right, fs, directory):
     """After a power loss the next install brings back what was uninstalled."""

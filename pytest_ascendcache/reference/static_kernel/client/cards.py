@@ -32,8 +32,11 @@ MEETING = 180.0
 COMPILING = 1800.0
 """Seconds that they wait for the first card to compile and install."""
 
+REPORTING = 60.0
+"""Seconds that the others wait longer than rank 0, which tells them who is late."""
+
 _GRACE = 5.0
-"""Real seconds that rank 0 may take to report that a card is late."""
+"""Real seconds that the other cards may take to read what rank 0 says last."""
 
 
 class Cards:
@@ -265,8 +268,8 @@ class WaitingCard(Cards):
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
         self._line.send({"news": news})
-        patience = self._policy.patience(self._world, seconds)
-        deadline = time.monotonic() + patience + _GRACE
+        patience = self._policy.patience(self._world, seconds + REPORTING)
+        deadline = time.monotonic() + patience
         while not self._answers:
             if not poll([self._line.connection.fileno()], deadline):
                 raise self._policy.late([0], seconds)
