@@ -23,6 +23,7 @@ from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 
 _ENTRY = re.compile(r"(?:lib)?te_.*|op_cache\.ini")
+_INI = "op_cache.ini"
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,12 +197,13 @@ class Run(DeliveredKernels):
 
     @property
     def entry_changes(self) -> dict[str, Change]:
-        """What was written or removed of entries and ``op_cache.ini``, and whatever was removed.
-        Files of a toolchain's own may come and change at any time."""
+        """What was written or removed of entries and ``op_cache.ini``, and whatever was removed. A
+        toolchain's own files may come and change at any time, ``op_cache.ini`` may come."""
         return {
             path: change
             for path, change in self.written.items()
-            if change is Change.REMOVED or _ENTRY.fullmatch(path.rpartition("/")[2])
+            if change is Change.REMOVED
+            or (_ENTRY.fullmatch(path.rpartition("/")[2]) and not _is_made(path, change))
         }
 
     @property
@@ -210,17 +212,13 @@ class Run(DeliveredKernels):
         at a file that is no entry, or changing one of a toolchain's own that was there, such as a
         lock, is not using the cache; adding one is."""
         entries = {path for path in self.changes if _ENTRY.fullmatch(path.rpartition("/")[2])}
-        seen = {path: self.changes[path] for path in entries if not path.endswith("op_cache.ini")}
+        seen = {path: self.changes[path] for path in entries if not path.endswith(_INI)}
         return self.storing_changes | seen
 
     @property
     def storing_changes(self) -> dict[str, Change]:
-        """What a run that must store nothing wrote: entries, ``op_cache.ini``, and any new file but
-        that: document C says that ATC makes it, and of no mode that it does not."""
-        added = {path: each for path, each in self.written.items() if each is Change.ADDED}
-        changes = self.entry_changes | added
-        made = {path for path in added if path.rpartition("/")[2] == "op_cache.ini"}
-        return {path: each for path, each in changes.items() if path not in made}
+        """What a run that must store nothing wrote: entries, and any new file but the ini."""
+        return self.entry_changes | _new_files(self.written)
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""
@@ -279,6 +277,15 @@ class Run(DeliveredKernels):
 
     def codes(self) -> tuple[str, ...]:
         return tuple("" if isinstance(each, str) else coded(each) for each in self._outcomes)
+
+
+def _new_files(written: Mapping[str, Change]) -> dict[str, Change]:
+    added = {path: each for path, each in written.items() if each is Change.ADDED}
+    return {path: each for path, each in added.items() if not _is_made(path, each)}
+
+
+def _is_made(path: str, change: Change) -> bool:
+    return change is Change.ADDED and path.endswith(_INI)
 
 
 def _entries(snapshot: Snapshot) -> set[str]:
