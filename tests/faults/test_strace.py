@@ -93,7 +93,7 @@ def test_offsets_follow_seeks_and_appends(tmp_path):
         f'{{iov_base="{hexed("ef")}", iov_len=2}}], 2) = 3',
         f'1 openat(AT_FDCWD<{hexed("/")}>, "{path}", O_WRONLY|O_APPEND) = 4<{path}>',
         f'1 write(4<{path}>, "{hexed("g")}", 1) = 1',
-        f'2 write(1<{hexed("/tmp/out")}>, "{hexed("said")}", 4) = 4',
+        f'2 write(1<{hexed("/elsewhere")}>, "{hexed("said")}", 4) = 4',
         f'2 write(1<{path}>, "{hexed("h")}", 1) = 1',  # a command that a shell started with >>
         f"1 ftruncate(4<{path}>, 5) = 0",
     )

@@ -70,11 +70,21 @@ def _concat(*last: int) -> OperatorSpec:
     return node("ConcatD", *shapes, outs=((4, 128),), concat_dim=1, N=16)
 
 
+def _laid_out(operator: OperatorSpec, *origin: int) -> OperatorSpec:
+    """The operator whose tensors had another shape before a compiler laid them out."""
+    inputs, outputs = (
+        tuple(replace(each, origin_shape=origin) for each in tensors)
+        for tensors in (operator.inputs, operator.outputs)
+    )
+    return replace(operator, inputs=inputs, outputs=outputs)
+
+
 _ADD = node("Add", (4, 8), (4, 8))
 PAIRS = {
     "type": (_ADD, node("Mul", (4, 8), (4, 8))),
     "shape": (_ADD, node("Add", (4, 16), (4, 16))),
     "shape-transposed": (_ADD, node("Add", (8, 4), (8, 4))),
+    "shape-beside-its-origin": (_ADD, _laid_out(node("Add", (2, 16), (2, 16)), 4, 8)),
     "shape-rank": (_ADD, node("Add", (32,), (32,))),
     "shape-leading-1": (
         _mean((1,), False, (4,)),

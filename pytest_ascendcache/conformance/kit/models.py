@@ -85,6 +85,11 @@ _OPSET, _IR_VERSION = 11, 6
 """Old enough for every release of the toolkit."""
 
 
+class NotConverted(NotDecidable):
+    """A conversion failed: alone that tells nothing, beside one that succeeds without a cache it
+    does."""
+
+
 class ModelsUnderTest:
     """Conversions of :data:`CHAIN`, or of other nodes, on the cache under test and on empty ones.
 
@@ -119,7 +124,8 @@ class ModelsUnderTest:
     ) -> ModelParts:
         """The kernels of the model, of which each says which marked entry it was served from.
         ``root`` is the cache if not the one under test, ``options`` are ATC's. Raises
-        ``NotDecidable`` if the conversion fails, or there is no kernel in what it delivers."""
+        ``NotConverted`` if the conversion fails, and ``NotDecidable`` if there is no kernel in what
+        it delivers."""
         cache, self._made = self._cache, self._made + 1
         place = cache.sandbox / f"model{self._made}"
         place.mkdir()
@@ -144,7 +150,7 @@ class ModelsUnderTest:
             marks = cache.known_state()[0]
         (result,) = cache.toolchain.converted([request])
         if not result.succeeded or result.model is None:
-            raise NotDecidable(f"the model is not converted: {result.missing or result.ending}")
+            raise NotConverted(f"the model is not converted: {result.missing or result.ending}")
         parts = take_apart(result.model, marks)
         if not parts.kernels:
             raise NotDecidable("no kernel was found in the model")

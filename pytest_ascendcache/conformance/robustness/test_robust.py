@@ -260,13 +260,16 @@ def test_a_cache_of_another_user_gives_hits(
 
 @rule("robust/read-only-cache")
 def test_kernels_of_another_user_serve_a_gang(network: NetworkUnderTest) -> None:
-    """One user has compiled for the ranks of others."""
+    """One user has compiled for the ranks of others, which use the kernels."""
     needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     needs_meeting(network.toolchain)
+    network.needs_reuse()
     square = probe_network("Square")
     with meeting_place(2) as gang:
         requests = [network.request(square, rank, gang) for rank in range(2)]
         ended_well(*network.together(*requests))
+        for rank in range(2):
+            network.mark(rank)
         _give_away(network.cache)
         others = [replace(each, unprivileged=True) for each in requests]
         runs, again = (network.together(*others) for _ in range(2))
@@ -276,6 +279,7 @@ def test_kernels_of_another_user_serve_a_gang(network: NetworkUnderTest) -> None
         raise AssertionError(network.evidence.found(Later.FAILS, why))
     ended_well(*runs, *again)
     assert not any(run.files_written for run in runs), "files of another user are changed"
+    assert not any(run.compiled for run in runs), "the kernels on disk are not used"
 
 
 def _give_away(root: Path) -> None:

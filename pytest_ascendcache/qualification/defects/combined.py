@@ -10,6 +10,7 @@ from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import RATIO_KEY, SIZE_KEY, Found, LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.model.fusion import FusionPolicy
@@ -17,6 +18,7 @@ from pytest_ascendcache.reference.model.fusion import FusionPolicy
 OUTCOME = "combinations/outcome"
 NUMBERS = "combinations/numbers"
 TRANSPARENT = "cache-mode/transparent"
+FOR_ALL = "impl-mode/for-all"
 HEALS = "robust/heals-damaged-entry"
 
 
@@ -171,3 +173,21 @@ def _(self, right, subject, level, config):
 def force_is_enable_for_models(self, right, mode, *debug):
     """Force neither removes nor compiles anything for a model that is in the cache."""
     return right("enable" if self.memory.model else mode, *debug)
+
+
+@defect(FOR_ALL, overrides=ImplementationPolicy.table)
+def models_have_no_modes_by_name(self, right, options, environ):
+    """Modes by the names of nodes do not count for the nodes of a model."""
+    table = right(options, environ)
+    return replace(table, by_name={}) if options.model else table
+
+
+@defect(TRANSPARENT, overrides=LookupPolicy.find, also=[sees_modes], memory={"warm": None})
+def models_fail_beside_others(self, right, fs, entry, expected):
+    """A model is not converted if some of its nodes were in the cache and others were not."""
+    if self.memory.warm is None:
+        self.memory.warm = any(entry.directory.glob("te_*.o"))
+    data = right(fs, entry, expected)
+    if self.memory.model and self.memory.warm and data is None:
+        raise AtcError("E40021", "The cache has no entry for a node.")
+    return data
