@@ -84,7 +84,7 @@ PAIRS = {
     "type": (_ADD, node("Mul", (4, 8), (4, 8))),
     "shape": (_ADD, node("Add", (4, 16), (4, 16))),
     "shape-transposed": (_ADD, node("Add", (8, 4), (8, 4))),
-    "shape-beside-its-origin": (_ADD, _laid_out(node("Add", (2, 16), (2, 16)), 4, 8)),
+    "shape-beside-its-origin": (_ADD, _laid_out(node("Add", (4, 16), (4, 16)), 4, 8)),
     "shape-rank": (_ADD, node("Add", (32,), (32,))),
     "shape-leading-1": (
         _mean((1,), False, (4,)),
