@@ -16,18 +16,21 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
 from pytest_ascendcache.conformance.kit.shelf import environment, ini_path
 from pytest_ascendcache.conformance.kit.spellings import (
+    BYTES,
     CLEAN,
     DIRECTORIES,
     HOMES,
     LIMIT,
     NAMED,
     RELATIVE,
+    SAME,
     Spelled,
     Thing,
     Way,
     files,
     items,
     modes,
+    note_in_gbk,
     other_paths,
     paths,
     words,
@@ -70,7 +73,7 @@ def _in_file(name: str) -> Give:
 
     def give_file(cache: CacheUnderTest, text: str | None) -> dict[str, Any]:
         path = cache.sandbox / "given.txt"
-        path.write_bytes((text or "").encode())
+        path.write_bytes((text or "").encode(errors=BYTES))
         return {"raw_options": {} if text is None else {name: str(path)}}
 
     return give_file
@@ -106,7 +109,7 @@ def _ini_file(cache: CacheUnderTest, text: str | None) -> dict[str, Any]:
     path = ini_path(cache)
     path.unlink(missing_ok=True)
     if text is not None:
-        path.write_bytes(text.encode())
+        path.write_bytes(text.encode(errors=BYTES))
     return {"environment": cache.edition.limits_in(environment(600, 100))}
 
 
@@ -167,7 +170,7 @@ THINGS = (
           _in_file("op_precision_mode"), (*files(), MANY_NODES), bytes=True,
           drawn=3),
     Thing("op_cache.ini", FILE, "aging/ini-needs-both-keys", _ini, _ini_file,
-          files(odd=LIMIT, notes=False), limits=True, drawn=2),
+          (*files(odd=LIMIT, notes=False), note_in_gbk(SAME)), limits=True, drawn=2),
     Thing("ASCEND_MAX_OP_CACHE_SIZE", VARIABLE, "aging/ini-beats-environment", lambda _: "300",
           lambda _, text: {"environment": environment(text, 50)}, NUMBERS, limits=True),
     Thing("ASCEND_REMAIN_CACHE_SIZE_RATIO", VARIABLE, "aging/ini-beats-environment",

@@ -42,6 +42,8 @@ from pytest_ascendcache.operators import OperatorSpec
 
 IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
 """Six entries, the size of each (bytes), and how long each was idle (hours)."""
+BYTES = "surrogateescape"
+"""How texts hold bytes that are no UTF-8."""
 LONG = "/".join(["a-directory-with-quite-a-long-name"] * 8)
 
 
@@ -199,6 +201,12 @@ def _respaced(title: str, equals: str, comma: str, allowed: frozenset[Reading]) 
     return Way(title, lambda text, _: text.replace("=", equals).replace(",", comma), allowed)
 
 
+def note_in_gbk(allowed: frozenset[Reading]) -> Way:
+    """Notes in the encoding of Chinese editors."""
+    note = "#限制大小".encode("gbk").decode(errors=BYTES)
+    return _lines("notes in GBK", f"{{}}\n{note}\n", allowed)
+
+
 def files(
     usual: frozenset[Reading] = SAME, odd: frozenset[Reading] = CLEAN, notes: bool = True
 ) -> tuple[Way, ...]:
@@ -214,7 +222,7 @@ def files(
         _respaced("tabs around =, and blanks before commas", "\t=\t", " ,", usual),
         _framed("a byte order mark", "\ufeff{}", usual),
         _lines("empty lines and blanks at the end", "{} \n\n", usual),
-        *([_lines("notes", "{}\n# a note\n", usual)] if notes else []),
+        *((_lines("notes", "{}\n# a note\n", usual), note_in_gbk(odd)) if notes else ()),
         _lines("CR", "{}\r", odd),
         _lines("indentation", "  {}\n", odd),
         _lines("each line twice", "{0}\n{0}\n", odd),

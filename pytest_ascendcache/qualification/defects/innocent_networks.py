@@ -10,10 +10,11 @@ import time
 import zlib
 
 from pytest_ascendcache.qualification.catalogue import innocent
+from pytest_ascendcache.qualification.defects.ranks import meeting_by
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
+from pytest_ascendcache.reference.incremental.rendezvous import Guest, Host, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.incremental.surroundings import SurroundingsPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
@@ -86,6 +87,31 @@ def late_ranks_in_chinese(self, right, gang, missing):
 def ten_minutes_by_default(self, right, environ):
     """Without HCCL_CONNECT_TIMEOUT ranks wait for ten minutes, as in MindSpore."""
     return right({"HCCL_CONNECT_TIMEOUT": "600", **environ})
+
+
+class _PatientHost(Host):
+    def _arrive(self, descriptor, message):
+        before = self._missing
+        super()._arrive(descriptor, message)
+        if self._missing != before:
+            self._deadline = None
+
+
+class _PatientGuest(Guest):
+    _until = 0.0
+
+    def _heard(self, line, deadline):
+        before = self._missing
+        gone_on = super()._heard(line, max(deadline, self._until))
+        if self._missing != before:
+            self._until = time.monotonic() + self._policy.patience(self._gang)
+        return gone_on
+
+
+@innocent(WAITS, twin="connections-renew-patience", company=FILES)
+def arrivals_renew_patience():
+    """Each rank that arrives renews the patience of those that wait."""
+    return [meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
 
 
 @innocent(

@@ -293,6 +293,17 @@ def bad_values_fail(self, right, fs, root, kernel_cache, environ):
     return found
 
 
+@defect(BOTH_KEYS, overrides=LimitPolicy.of_file, found_later=True)
+def ini_in_utf_8_alone(self, right, fs, path, said):
+    """An op_cache.ini with a note that is no UTF-8 does not count."""
+    with suppress(OSError):
+        try:
+            path.read_text("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return right(fs, path, said)
+
+
 @defect(BAD, overrides=LimitPolicy.ratio)
 def ratio_of_zero_is_taken(self, right, text):
     """A ratio of 0 % is accepted."""

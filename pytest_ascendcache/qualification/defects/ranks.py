@@ -273,7 +273,7 @@ class PatienceFromTheStart(RendezvousPolicy):
         return super().patience(gang) - (time.monotonic() - self._begun)
 
 
-def _meeting_by(kinds):
+def meeting_by(kinds):
     """Meetings of the classes in ``kinds`` behave as the classes that these are mapped to."""
 
     def open_(self, right, gang):
@@ -284,27 +284,18 @@ def _meeting_by(kinds):
     return Override(RendezvousPolicy.open, open_)
 
 
-class _PatientHost(Host):
-    def _arrive(self, descriptor, message):
-        super()._arrive(descriptor, message)
-        self._deadline = None
-
-
-class _PatientGuest(Guest):
-    _until = 0.0
-
-    def _heard(self, line, deadline):
-        before = self._missing
-        gone_on = super()._heard(line, max(deadline, self._until))
-        if self._missing != before:
-            self._until = time.monotonic() + self._policy.patience(self._gang)
-        return gone_on
+class _VisitedHost(Host):
+    def _listen(self):
+        heard = super()._listen()
+        if heard:
+            self._deadline = None
+        return heard
 
 
 @defect(DELETION, found_later=True)
-def arrivals_renew_patience():
-    """Each arrival renews the patience of the ranks that wait."""
-    return [_meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
+def connections_renew_patience():
+    """Whatever connects renews the patience of rank 0."""
+    return [meeting_by({Host: _VisitedHost})]
 
 
 class _CountingHost(Host):
@@ -318,7 +309,7 @@ class _CountingHost(Host):
 @defect(BAD_RANK, found_later=True)
 def arrivals_are_counted():
     """Rank 0 counts arrivals, even if two are of one rank."""
-    return [_meeting_by({Host: _CountingHost})]
+    return [meeting_by({Host: _CountingHost})]
 
 
 def _too_late(text):
