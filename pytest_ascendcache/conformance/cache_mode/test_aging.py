@@ -367,6 +367,39 @@ def test_a_reused_entry_survives_the_next_aging(
         _stays(cache, entry)
 
 
+@rule("aging/hit-renews")
+def test_what_is_reused_while_aging_waits_for_its_lock_stays(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """A run with idle entries to remove is held before its lock, as a writer holds it."""
+    needs(toolchain, Action.HOLD)
+    cache.warm(add, exp)
+    shelf, used = _over_a_megabyte(cache), cache.entry(exp)
+    request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
+
+    def age(plan: FaultPlan) -> Run:
+        shelf.rest()  # restored files have new times
+        rest_entry(used, 5 * HOUR)
+        return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
+
+    aging = Interruption(cache.root, cache.sandbox / "record", toolchain.fault_route(), age)
+    removals = [each.number for each in aging.operations if each.act is Act.REMOVE]
+    if used.object_path.exists() or not removals:
+        raise NotDecidable("no removal of an idle entry was seen")
+    before = [each for each in aging.holdable if each.number < removals[0]]
+    locks = [each for each in before if each.act is Act.LOCK]
+    if not locks:
+        pytest.skip("no lock was seen for which a run with entries to remove could have to wait")
+    aging.reset()
+    with aging.held(locks[-1]) as waiting:
+        reuse = cache.attempt(exp, mode=ENABLE)
+        waiting.release()
+        run = waiting.result()
+    for each in (reuse, run):
+        assert each.succeeded, f"the compile {each.result.ending}"
+    _stays(cache, used)
+
+
 @rule("aging/soft-limit")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_a_compile_over_the_limit_is_carried_out_and_stored(

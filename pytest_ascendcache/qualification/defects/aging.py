@@ -127,6 +127,21 @@ def aging_looks_at_128_entries(self, right, units):
     return right(sorted(units, key=lambda unit: unit.files[0].path)[:128])
 
 
+@defect(RENEWS, found_later=True)
+class ChosenBeforeTheLock(AgingPolicy):
+    """What goes is chosen before the lock is there, and not looked at again."""
+
+    _seen = None
+
+    def scan(self, fs, directory):
+        if self._seen is None:
+            self._seen = [*super().scan(fs, directory)]
+        return self._seen
+
+    def is_unused(self, fs, unit):
+        return True
+
+
 @defect(OLDEST, RENEWS, overrides=AgingPolicy.order)
 def age_by_change(self, right, units):
     """The age of an entry counts from its last change, not from its last access."""
