@@ -26,6 +26,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     TANH,
     accuracy,
     measured_operators,
+    put_tables,
     tables_of,
     wrong_numbers,
 )
@@ -41,6 +42,8 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.contract.impl_mode import OFFERED_TABLE
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -280,6 +283,56 @@ def test_a_mode_not_offered_is_no_mode(
         named = by_file({"Sqrt": HIGH_PRECISION, operator.type: mode})
         run = switch(cache, tables, silent, named, (SQRT, operator))
         assert run[operator] == HIT, f"{operator} under {mode}"
+
+
+_RULES = {
+    OFFERED_TABLE: "impl-mode/unsupported",
+    PRECISION.value: "impl-mode/list-limits",
+    PERFORMANCE.value: "impl-mode/list-limits",
+    PRECISION_FOR_ALL.value: "impl-mode/for-all",
+    PERFORMANCE_FOR_ALL.value: "impl-mode/for-all",
+}
+
+
+@pytest.mark.parametrize("table", [pytest.param(each, marks=rule(_RULES[each])) for each in _RULES])
+def test_the_tables_of_the_operator_package_decide(
+    cache: CacheUnderTest, toolchain: Toolchain, tables: ImplModeTables, table: str
+) -> None:
+    """In a package of its own, one table gives an operator the other mode, or no mode more."""
+    needs(toolchain, Capability.VERSION_STAMP)
+    if not tables.has_two(SQRT):
+        raise NotDecidable(f"this toolchain has one implementation of {SQRT}")
+    texts = dict(toolchain.impl_mode_tables())
+    asked, other, expected = _asked(cache, tables, table)
+    texts[table] = PrecisionFile(texts[table]).but(SQRT.type, other).content
+    place = cache.sandbox / "package"
+    place.mkdir()
+    package = toolchain.stage(Capability.VERSION_STAMP, SQRT, place).environment
+    put_tables(Path(package["ASCEND_OPP_PATH"]), texts)
+    right = same_code(cache.fresh(SQRT, environment=package, **asked), expected)
+    assert right, cache.evidence.found(
+        Delivery.ANOTHER,
+        f"{table}.ini of the operator package that ASCEND_OPP_PATH names gives {SQRT} {other}, "
+        "and it is compiled as if it did not",
+    )
+
+
+def _asked(cache: CacheUnderTest, tables: ImplModeTables, table: str) -> tuple[Options, str, bytes]:
+    """Options under which a table decides, what it does not say, and the kernel if it said so."""
+    if table == OFFERED_TABLE:
+        requests = [
+            (by_file({"Sqrt": mode}), other, by_file({"Exp": mode}))
+            for mode, other in permutations(_BOTH)
+        ]
+    else:
+        asked = select(SelectMode(table))
+        precise = tables.mode(cache.options.but(**asked), SQRT) == HIGH_PRECISION
+        requests = [(asked, _BOTH[precise], by_file({"Sqrt": _BOTH[precise]}))]
+    for asked, other, unlike in requests:
+        expected = cache.fresh(SQRT, **unlike)
+        if not same_code(cache.fresh(SQRT, **asked), expected):
+            return asked, other, expected
+    raise NotDecidable(f"this toolchain compiles {SQRT} alike in both cases")
 
 
 @rule("impl-mode/rejects-bad")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.combinations.seed import seeded
@@ -15,6 +16,7 @@ from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains.atc import IMPL_MODE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +54,24 @@ def tables_of(toolchain: Toolchain) -> ImplModeTables:
         return ImplModeTables.read(toolchain.impl_mode_tables())
     except KeyError as missing:
         raise NotDecidable(f"{toolchain.name} has no table {missing}.ini") from None
+
+
+def put_tables(package: Path, texts: Mapping[str, str]) -> None:
+    """Give an operator package tables of its own. What it links to stays as it is."""
+    place = package
+    for part in IMPL_MODE.parts:
+        place /= part
+        if place.is_symlink():
+            original = place.resolve()
+            place.unlink()
+            place.mkdir()
+            for each in original.iterdir():
+                (place / each.name).symlink_to(each)
+        place.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        table = place / f"{name}.ini"
+        table.unlink(missing_ok=True)
+        table.write_text(text, encoding="utf-8")
 
 
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:

@@ -69,6 +69,30 @@ def default_selects_nothing():
     return [_default(lambda *_: ImplModeTable({"none": PRECISE}))]
 
 
+def _tables_of_its_own(*names):
+    """Some tables are those that it came with, whatever ASCEND_OPP_PATH names."""
+    return Override(
+        ImplementationPolicy.path,
+        lambda self, right, name, environ: right(name, {} if name in names else environ),
+    )
+
+
+@defect(UNSUPPORTED, found_later=True)
+def offers_what_it_came_with():
+    """All_ops_impl_mode.ini of the operator package is not read."""
+    return [_tables_of_its_own("all_ops_impl_mode")]
+
+
+@defect(LIMITS, FOR_ALL, found_later=True)
+def modes_it_came_with():
+    """The operator package's tables of the modes are not read."""
+    return [
+        _tables_of_its_own(
+            *(f"{each}{plain}" for each in (PRECISE, FAST) for plain in ("", "_for_all"))
+        )
+    ]
+
+
 @defect(LIMITS)
 def plain_mode_reads_for_all():
     """High_performance reads the table of high_performance_for_all."""
