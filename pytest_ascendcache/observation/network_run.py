@@ -188,7 +188,13 @@ class NetworkRun(ObservedFiles):
         )
 
     def _is_kernel(self, path: str) -> bool:
-        return str(PurePath(path).parent) == self.place and self.layout.unit.holds(Path(path))
+        """Whether it is a file of a kernel, by its name, or because none of the kernel's files is
+        missing: no document gives a name's form."""
+        place, unit = PurePath(path), self.layout.unit
+        stem, beside = path.rpartition(".")[0], {*self.before.files, *self.after.files}
+        whole = len(unit.suffixes) > 1 and all(stem + each in beside for each in unit.suffixes)
+        named = unit.holds(Path(path)) or (whole and place.suffix in unit.suffixes)
+        return named and str(place.parent) == self.place
 
     def describe(self) -> tuple[str, ...]:
         try:

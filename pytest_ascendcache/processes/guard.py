@@ -5,7 +5,8 @@
 reports ``started PID`` or ``failed ERRNO``, then ``ended RETURNCODE LEFT_BEHIND PRINTED`` (bytes).
 When the other end of the pipe LIFE closes, as it does if the test run is killed, the guard kills
 everything. The end of the output goes to the file OUTPUT: a command may print for ever. Processes
-that outlive the command are adopted and killed.
+that outlive the command are adopted and killed, but not while other guards' commands run: a server
+that one of them has started may serve them all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import select
@@ -31,6 +33,9 @@ _SECBIT_NOROOT = 1
 _KILL_PATIENCE = 20.0
 """Seconds killed processes may take to disappear. One that waits for a dead disk may never do."""
 
+_GIVES_WAY = 5.0
+"""Seconds for which the killing of what a command left behind waits for other commands to end."""
+
 _CHILDREN_PATIENCE = 10.0
 """The same for the killed children of a keeper of ranks."""
 
@@ -46,6 +51,7 @@ def main() -> int:
     adopt_orphans()
     woken = wake_on_children()
     printed, prints = os.pipe()
+    turn = _take_turn()
     leader, refused = _start(request, prints)
     os.close(prints)
     if refused:
@@ -57,6 +63,7 @@ def main() -> int:
     left_behind = 0
     if returncode is not None and _reaped()[1]:
         left_behind = len(_descendants())
+        _wait_for_others(turn)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
     killed = _end_all(leader, woken)
@@ -65,6 +72,39 @@ def main() -> int:
     code = killed if returncode is None else returncode
     _report(status, f"ended {code} {left_behind} {tail.size}")
     return 0
+
+
+def _take_turn() -> int:
+    """A descriptor whose lock this guard shares with all guards whose commands run; -1 if it cannot
+    be had. Files of this package serve as locks. Whoever waits for the others goes first."""
+    with contextlib.suppress(OSError):
+        door, turn = _opened(os.path.dirname(__file__)), _opened(__file__)  # noqa: PTH120
+        fcntl.flock(door, fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_SH)
+        os.close(door)
+        return turn
+    return -1
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY)
+
+
+def _wait_for_others(turn: int) -> None:
+    """Wait until the command of no other guard runs, and keep them from starting one."""
+
+    def gives_up(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, gives_up)
+    with contextlib.suppress(OSError):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, _GIVES_WAY)
+            fcntl.flock(turn, fcntl.LOCK_UN)  # its own command runs no more
+            fcntl.flock(_opened(os.path.dirname(__file__)), fcntl.LOCK_EX)  # noqa: PTH120
+            fcntl.flock(turn, fcntl.LOCK_EX)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _start(request: dict[str, Any], prints: int) -> tuple[int, int]:

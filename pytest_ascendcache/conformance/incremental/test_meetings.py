@@ -22,13 +22,13 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_without,
     settled,
     wait,
-    wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
 from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
+from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess
 
 Expected = bool | int | tuple[Numbers, int]
@@ -37,6 +37,8 @@ wrong if all processes of a rank end well."""
 Story = Callable[["OwnMeeting", list[int]], Expected]
 _SIZES, _FEW = (2, 3, 4, 8, 11, 12), (3, 4, 5)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
+_LISTENS = 2.0
+"""Seconds after which ranks that wait for others listen at their address, if they ever do."""
 _HOSTS = ("127.0.0.2", "127.0.0.1")
 """Addresses of this machine. Nobody takes the first for granted."""
 
@@ -92,7 +94,7 @@ class OwnMeeting:
         wait(self._watch, process, self._second, self._timeout)
 
     def stranger(self, says: bytes, stays: bool = True) -> None:
-        """Something else connects to rank 0."""
+        """Something else connects to rank 0, unless its gang meets by other means."""
 
         def connects() -> bool:
             with suppress(OSError):
@@ -105,7 +107,9 @@ class OwnMeeting:
             self._too_soon |= any(each.running.has_ended for each in self._ranks)
             return self._too_soon
 
-        wait_until(connects)
+        self.settle()
+        if not look_until(connects, _LISTENS):
+            self._network.evidence.readings.append("no rank listens at the gang's address")
 
     def end(self, well: Expected) -> None:
         """Wait for all, none of which may wait for ever, and judge them by what is expected."""

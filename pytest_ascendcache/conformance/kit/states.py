@@ -45,8 +45,11 @@ def residue(cache: CacheUnderTest) -> list[str]:
         for name in names
         if name not in known
         and "te_" in name
-        # A toolchain may keep more beside an entry: .log, but not .temp or .4711.
-        and (name.rpartition(".")[0] not in stems or _TEMPORARY.search(name.rpartition(".")[2]))
+        # A toolchain may keep more beside an entry: .log or .o.damaged, but not .temp or .4711.
+        and (
+            name.rpartition(".")[0] not in {*stems, *known}
+            or _TEMPORARY.search(name.rpartition(".")[2])
+        )
     ]
     # One lock for the directory and one for aging are fine; one for each process is residue.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
