@@ -8,6 +8,7 @@ and disable. Afterwards, without the restriction, the cache works again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,9 @@ _ASKED: dict[str, tuple[OperatorSpec, CacheMode]] = {
 }
 """What is asked, in an order in which force comes last, because it empties the cache."""
 
+_NOBODY = 65534
+"""A user and a group that own nothing else."""
+
 Restriction = Callable[[CacheUnderTest, CompileRequest], Iterator[CompileRequest]]
 """Yields the request once, adapted, while the restriction holds."""
 
@@ -72,6 +76,22 @@ def _read_only_without_ini(
     for path in cache.layout.ini_candidates:
         path.unlink(missing_ok=True)
     yield from _read_only(cache, request)
+
+
+def _of_another_user(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
+    """Everybody may read the cache, and its owner alone may write."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another user")
+    paths = [cache.root, *(each for each in cache.root.rglob("*") if not each.is_symlink())]
+    modes = {path: path.stat().st_mode for path in paths}
+    for path in paths:
+        os.chown(path, _NOBODY, _NOBODY)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    yield replace(request, unprivileged=True)
+    for path in (cache.root, *cache.root.rglob("*")):
+        os.chown(path, 0, 0, follow_symlinks=False)
+        if path in modes:
+            path.chmod(modes[path])
 
 
 def _entries_immutable(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
@@ -111,6 +131,7 @@ def _elsewhere(cache: CacheUnderTest, request: CompileRequest) -> Iterator[Compi
 _RESTRICTIONS: dict[str, Restriction] = {
     "read-only": _read_only,
     "read-only-without-ini": _read_only_without_ini,
+    "of-another-user": _of_another_user,
     "immutable-entries": _entries_immutable,
     "through-a-link": _through_links,
     "used-output": _output_is_used,
@@ -138,6 +159,27 @@ def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) 
         ]
     require_none(facts, cache.evidence)
     _works_again(cache)
+
+
+@rule("robust/upgrade-stamp")
+@pytest.mark.parametrize("restriction", ["read-only", "of-another-user"])
+def test_no_old_version_is_served_where_it_cannot_be_removed(
+    cache: CacheUnderTest, add: OperatorSpec, restriction: str
+) -> None:
+    needs(cache.toolchain, Capability.VERSION_STAMP)
+    place = cache.sandbox / "package"
+    place.mkdir()
+    change = cache.toolchain.stage(Capability.VERSION_STAMP, add, place)
+    cache.warm(add, environment=change.environment)
+    cache.mark()
+    change.apply()
+    request = cache.request(add, mode=ENABLE, environment=change.environment)
+    for restricted in _RESTRICTIONS[restriction](cache, request):
+        run = cache.unwatched(restricted)
+    assert run.succeeded, f"the compile {run.result.ending}"
+    assert not run.served_from(add), cache.evidence.found(
+        Delivery.STALE, f"{restriction}: a kernel from before is served"
+    )
 
 
 @rule("robust/disk-full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pytest_ascendcache.faults import CrashKind
@@ -89,6 +90,12 @@ def versions_that_begin_alike(self, right, fs, kernel_cache, stamp):
     """A toolchain whose version begins with that of the cache counts as the same."""
     before = (self.stamp(fs, kernel_cache / "version.info") or "").strip()
     return bool(before and stamp.startswith(before)) or right(fs, kernel_cache, stamp)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, found_later=True)
+def what_cannot_be_purged_is_kept(self, right, fs, kernel_cache, stamp):
+    """Entries of another version are used where nothing can be removed."""
+    return right(fs, kernel_cache, stamp) or not os.access(kernel_cache, os.W_OK)
 
 
 @defect(UPGRADE, overrides=PurgePolicy.stamp, memory={"read": ()}, found_later=True)
