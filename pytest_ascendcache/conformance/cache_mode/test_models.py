@@ -75,8 +75,8 @@ def test_modes_and_debug_switches_hold_for_a_model(
     node is fused with, something is compiled."""
     models.warm()
     facts: list[Fact] = []
-    for name in ("positive", "curve"):
-        text = DebugConfig(listed=(name,)).text()
+    for node in PLAIN.nodes:
+        text = DebugConfig(listed=(node.name,)).text()
         parts = models.convert({"op_debug_config": models.file("debug.cfg", text)})
         facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
     parts = models.convert({"op_debug_level": "1"})
