@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_ascendcache.caches.elf import ElfError, add_note, named_sections
+from pytest_ascendcache.caches.elf import ElfError, add_note, functions, named_sections
 from pytest_ascendcache.caches.entry import Entry, sha256
 
 SECTION = ".note.ascendcache"
@@ -25,6 +26,8 @@ _OWNER = "ascendcache"
 _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
 _KEYED_NAME = re.compile(rb"te_\w+?_[0-9a-f]{64}")
 _NOTES = re.compile(rb"\.note.*|\.comment")
+_LONG = 16
+"""Characters of a name that may hold a cache key, in whatever form a toolchain writes it."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,16 @@ def find_canaries(data: bytes) -> frozenset[str]:
 def kernel_code(data: bytes) -> object:
     """The part of an object that decides how it computes, equal for objects of equal code.
 
-    It is all sections except notes, with cache keys removed from names; a canary does not change
-    it. Data that is not a complete ELF object is returned unchanged.
+    It is all sections except notes, with cache keys and the long names of functions removed; a
+    canary does not change it. Data that is not a complete ELF object is returned unchanged.
     """
     try:
         sections = named_sections(data)
+        long = [each.encode() for each in functions(data) if len(each) >= _LONG]
     except ElfError:
         return data
     return tuple(
-        (_plain(name), kind, flags, _plain(content))
+        (_plain(name, long), kind, flags, _plain(content, long))
         for name, kind, flags, content in sections
         if not _NOTES.fullmatch(name)
     )
@@ -81,6 +85,8 @@ def same_code(one: bytes, other: bytes) -> bool:
     return one == other or kernel_code(one) == kernel_code(other)
 
 
-def _plain(content: bytes) -> bytes:
+def _plain(content: bytes, names: Iterable[bytes]) -> bytes:
     """Remove cache keys from names, and the name that a canary adds to the table of names."""
+    for name in names:
+        content = content.replace(name, b"te_")
     return _KEYED_NAME.sub(b"te_", content).replace(f"{SECTION}\0".encode(), b"")
