@@ -198,20 +198,21 @@ BY_HAND = (
 
 @elementary("written")
 @rule("aging/ini-for-all-users")
-@pytest.mark.parametrize("place", ["documented", "generated", "written"])
+@pytest.mark.parametrize("place", ["documented", "generated", "written", "written-in-GBK"])
 def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
-    """The file is in the documented place before any run, replaces the toolchain's own, or both."""
+    """The file is in the documented place before any run, replaces the toolchain's own, or both.
+    Chinese editors may write its notes in GBK."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
-    text = BY_HAND.format(*cache.edition.ini)
+    data = BY_HAND.format(*cache.edition.ini).encode("gbk" if "GBK" in place else "utf-8")
     if place == "documented":
         cache.root.mkdir()
-        (cache.root / "op_cache.ini").write_text(text, encoding="utf-8")
+        (cache.root / "op_cache.ini").write_bytes(data)
     cache.warm(add)
     if place != "documented":
         for path in cache.layout.ini_candidates:
-            if path.exists() or place == "written":
-                path.write_text(text, encoding="utf-8")
+            if path.exists() or place != "generated":
+                path.write_bytes(data)
     shelf = ten(cache)
     shelf.check(cache.compile(add, mode=ENABLE), CacheLimits(8, 80), goes=GOES[80])
 

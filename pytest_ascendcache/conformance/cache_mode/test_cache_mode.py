@@ -394,6 +394,13 @@ def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value
     assert run.entry_changes == {}, "the cache was touched"
 
 
+@rule("cache-mode/rejects-unknown-mode")
+def test_a_mode_in_capitals_is_no_other_mode(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    run = cache.attempt(add, raw_mode="ENABLE")
+    assert not run.succeeded or run[add] == HIT
+
+
 def _by_variable(cache: CacheUnderTest) -> tuple[CacheUnderTest, dict[str, str]]:
     """A cache in another directory, and the variable that names it."""
     other = cache.elsewhere(cache.sandbox / "from_environment")
@@ -479,11 +486,18 @@ def test_a_relative_directory_is_below_the_working_directory(
     below = cache.elsewhere(cache.work / "relative")
     for outcome in (NEW, HIT):
         assert below.compile(add, mode=ENABLE, cache_dir="relative")[add] == outcome
+    if cache.edition.cache_path:
+        by_variable = {_VARIABLE: "relative"}
+        run = below.attempt(add, mode=ENABLE, cache_dir=None, environment=by_variable)
+        assert not run.succeeded or run[add] == HIT, "a relative path of the variable"
 
 
 @rule("cache-mode/directory-precedence")
 def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    home = cache.elsewhere(_home(cache))
+    """Also that of a user of a domain."""
+    place = cache.sandbox / "LAB+jo@lab.example"
+    home = cache.elsewhere(place / "atc_data")
+    home.home = place
     assert _used(home, add, "HOME alone", None)[add] == NEW
     empty = {_VARIABLE: ""}
     assert _used(home, add, "HOME and an empty variable", None, empty)[add] == HIT

@@ -201,10 +201,8 @@ def _respaced(title: str, equals: str, comma: str, allowed: frozenset[Reading]) 
     return Way(title, lambda text, _: text.replace("=", equals).replace(",", comma), allowed)
 
 
-def note_in_gbk(allowed: frozenset[Reading]) -> Way:
-    """Notes in the encoding of Chinese editors."""
-    note = "#限制大小".encode("gbk").decode(errors=BYTES)
-    return _lines("notes in GBK", f"{{}}\n{note}\n", allowed)
+_GBK = "#限制大小".encode("gbk").decode(errors=BYTES)
+_NOTES_IN_GBK = _lines("notes in GBK", f"{{}}\n{_GBK}\n", CLEAN)
 
 
 def files(
@@ -222,7 +220,7 @@ def files(
         _respaced("tabs around =, and blanks before commas", "\t=\t", " ,", usual),
         _framed("a byte order mark", "\ufeff{}", usual),
         _lines("empty lines and blanks at the end", "{} \n\n", usual),
-        *((_lines("notes", "{}\n# a note\n", usual), note_in_gbk(odd)) if notes else ()),
+        *((_lines("notes", "{}\n# a note\n", usual), _NOTES_IN_GBK) if notes else ()),
         _lines("CR", "{}\r", odd),
         _lines("indentation", "  {}\n", odd),
         _lines("each line twice", "{0}\n{0}\n", odd),

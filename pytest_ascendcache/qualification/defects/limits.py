@@ -293,7 +293,7 @@ def bad_values_fail(self, right, fs, root, kernel_cache, environ):
     return found
 
 
-@defect(BOTH_KEYS, overrides=LimitPolicy.of_file, found_later=True)
+@defect(ALL_USERS, overrides=LimitPolicy.of_file, found_later=True)
 def ini_in_utf_8_alone(self, right, fs, path, said):
     """An op_cache.ini with a note that is no UTF-8 does not count."""
     with suppress(OSError):
