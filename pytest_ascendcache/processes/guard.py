@@ -76,7 +76,7 @@ def main() -> int:
 
 def _take_turn() -> int:
     """A descriptor whose lock this guard shares with all guards whose commands run; -1 if it cannot
-    be had. Files of this package serve as locks. Whoever waits for the others goes first."""
+    be had. Files of this package serve as locks. A guard that waits for the others goes first."""
     with contextlib.suppress(OSError):
         door, turn = _opened(os.path.dirname(__file__)), _opened(__file__)  # noqa: PTH120
         fcntl.flock(door, fcntl.LOCK_SH)
