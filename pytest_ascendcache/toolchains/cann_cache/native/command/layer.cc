@@ -181,6 +181,9 @@ std::string key(const Operator &given) {
     node->sources.back()->description->name = "data" + std::to_string(index);
     node->sources.back()->description->type = "Data";
   }
+  node->target = std::make_shared<ge::Node>();
+  node->target->description->name = "Node_Output";
+  node->target->description->type = "NetOutput";
   for (const Tensor &each : given.outputs) {
     info->AddOutput(parameter(each, "y" + std::to_string(index++)));
     node->description->outputs.push_back({{each.shape}, data_type(each.type)});
