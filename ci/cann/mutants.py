@@ -35,7 +35,8 @@ _AT_ONCE = 2
 def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
     """Return the lines of the targets that the smoke selection executes, according to gcov.
 
-    The built objects and their counts are kept for the next time, so counts add up.
+    The built objects are kept for the next time, but not their counts: an object that an older
+    stand-in belongs to would count lines that nothing executes any more.
     """
     cache = default_store() / "coverage"
     environment = {
@@ -43,6 +44,8 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
         "CXXFLAGS": "--coverage",
         "LDFLAGS": "--coverage",
     }
+    for counts in cache.rglob("*.gcda"):
+        counts.unlink()
     judge(source, way, "--ascend-select=60runs", environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
