@@ -35,8 +35,8 @@ ABOUT = {
     "te_cache_utils": ("cache-mode/", "aging/"),
     "compile_result_utils": ("robust/heals", "security/", "cache-mode/enable"),
     "te_file_utils": ("cache-mode/force", "security/", "robust/disk", "robust/upgrade"),
-    "te_json_assemble": ("cache-mode/key", "cache-mode/transparent", "impl-mode/"),
-    "op_debug_config_parser": ("debug/",),
+    "te_json_assemble": ("cache-mode/key", "cache-mode/transparent", "impl-mode/", "debug/"),
+    "op_debug_config_parser": ("debug/", "cache-mode/transparent"),
     "op_impl_mode_config_parser": ("impl-mode/",),
 }
 """The rules that each file decides, by the beginning of their ids."""

@@ -5,7 +5,7 @@ mutant is noticed if a check fails or warns beyond the lists of known deviations
 run alone, and passes on the original afterwards. An undecided check notices nothing. A change that
 does not compile is no mutant. Answers are kept, so that an interrupted run continues.
 ``mutants.toml`` has the survivors that a person examined: those that change nothing a document
-promises are left out of the share.
+promises are left out of the share, and not judged again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _AT_ONCE = 2
 def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
     """Return the lines of the targets that the smoke selection executes, according to gcov.
 
-    The built objects and their counts are kept for the next time, so counts add up.
+    The built objects are kept for the next time, but not their counts: an object that an older
+    stand-in belongs to would count lines that nothing executes any more.
     """
     cache = default_store() / "coverage"
     environment = {
@@ -43,6 +44,8 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
         "CXXFLAGS": "--coverage",
         "LDFLAGS": "--coverage",
     }
+    for counts in cache.rglob("*.gcda"):
+        counts.unlink()
     judge(source, way, "--ascend-select=60runs", environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
@@ -87,6 +90,12 @@ class Kept:
             file.write(json.dumps({**line, **asdict(answer)}) + "\n")
 
 
+def examined() -> dict[str, Answer]:
+    """Return the answers that need no run: a person has said why nothing promised changes."""
+    known = survivors().items()
+    return {name: Answer("missed") for name, each in known if each.verdict != "missed"}
+
+
 @dataclass
 class Tally:
     """The answers about mutants."""
@@ -116,7 +125,7 @@ class Run:
 
     def __init__(self, options: argparse.Namespace, kept: Kept, places: Sequence[Place]) -> None:
         self._options, self._kept = options, kept
-        self._before = {} if options.again else dict(kept.answers())
+        self._before = {} if options.again else {**examined(), **dict(kept.answers())}
         self._places = list(places)
         self._lock = threading.Lock()
         self._under_way = 0
@@ -189,7 +198,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", metavar="TEXT", help="only names with this text")
     parser.add_argument("--quick", action="store_true", help="only rules about the changed file")
-    parser.add_argument("--again", action="store_true", help="ignore kept answers")
+    parser.add_argument("--again", action="store_true", help="ignore kept and known answers")
     parser.add_argument("--edition", required=True, help="edition of CANN's documents")
     options, more = parser.parse_known_args()
     if options.count < 1:

@@ -26,11 +26,13 @@ TARGETS = (
 """The files that decide what is stored, reused, purged and aged, and under which key."""
 
 _NOT_CODE = re.compile(
-    r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr|close(dir)?\()"
+    r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr|close(dir)?\(|\w+\.close\(\))"
     r"|RecordStatistics|ErrMessage|Map\[\"|\.c_str\(\)"
 )
-"""Lines that only log, or that close what the end of the process closes. Changes of such lines
-change no behaviour."""
+"""Lines that only log, or that close what the end of a block or of the process closes. Changes of
+such lines change no behaviour."""
+
+_LOGS = re.compile(r"\s*(TE_\w*LOG|FE_LOG)")
 
 _CHANGES = (
     ("comparison", r" == ", " != "),
@@ -92,20 +94,35 @@ def survivors() -> Mapping[str, Survivor]:
     return {each["mutant"]: Survivor(**each) for each in content.get("survivor", [])}
 
 
+def _only_logs(block: Sequence[str]) -> bool:
+    """Whether these lines begin with a condition, and what depends on it does nothing but log."""
+    text = "\n".join([*block, ""])
+    opened, _, rest = text.partition("{\n")
+    body, closed, _ = rest.partition("}\n")
+    statements = re.split(r"(?<=[;)])\n", body.rstrip())
+    return (
+        "\n" not in opened
+        and opened.lstrip().startswith("if (")
+        and bool(closed)
+        and all(map(_LOGS.match, statements))
+    )
+
+
 def mutants(root: Path, executed: Mapping[str, set[int]]) -> Iterator[Mutant]:
-    """Yield every change of an executed line."""
+    """Yield every change of an executed line, except of conditions that decide about logs only."""
     for file in TARGETS:
         met: Counter[tuple[str, str]] = Counter()
         lines = (root / file).read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines, 1):
             if _NOT_CODE.search(line):
                 continue
+            drawn = number in executed.get(file, ()) and not _only_logs(lines[number - 1 :][:10])
             for kind, pattern, replacement in _CHANGES:
                 changed = re.sub(pattern, replacement, line, count=1)
                 if changed == line:
                     continue
                 met[line.strip(), changed.strip()] += 1
-                if number in executed.get(file, ()):
+                if drawn:
                     nth = met[line.strip(), changed.strip()]
                     yield Mutant(file, number, kind, line, changed, nth)
 

@@ -90,6 +90,26 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
     assert names == [name, name]
 
 
+@pytest.mark.parametrize(
+    ("body", "drawn"),
+    [
+        ('TE_WARNLOG("%d",\n    f(1));', False),
+        ('FE_LOGD("a");\n  TE_DBGLOG("b")', False),
+        ('TE_INFOLOG("a");\n  return false;', True),
+        ("d = 1;", True),
+        ('TE_INFOLOG("a");\n} else {\n  d = 1;', True),
+    ],
+)
+def test_a_condition_that_decides_about_logs_alone_is_not_drawn(
+    cann: CiModule, tmp_path: Path, body: str, drawn: bool
+) -> None:
+    mutation = cann("mutation")
+    for file in mutation.TARGETS:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"if (a == b) {{\n  {body}\n}}\n")
+    assert bool(list(mutation.mutants(tmp_path, {mutation.TARGETS[0]: {1}}))) == drawn
+
+
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

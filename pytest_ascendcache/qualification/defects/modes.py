@@ -14,7 +14,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import altered, never_current
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
-from pytest_ascendcache.reference.cache.entry import LOCK_NAME, LookupPolicy
+from pytest_ascendcache.reference.cache.entry import LOCK_NAME, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, InstallationPolicy
@@ -196,6 +196,14 @@ def force_purges_names_alike(self, right, fs, soc_directory):
 def force_stores_nothing(self, right, mode, debug):
     """Force stores nothing."""
     return CacheUse(False, False) if mode == "force" else right(mode, debug)
+
+
+@defect(THEN_ENABLE, overrides=StorePolicy.publish)
+def force_purges_for_every_operator(self, right, fs, entry, data, metadata, keep):
+    """Force empties the chip's directory again for every operator of the run."""
+    if not keep:
+        PurgePolicy().force(fs, entry.directory)
+    return right(fs, entry, data, metadata, keep)
 
 
 @defect(THEN_ENABLE, overrides=PurgePolicy.force, also=[never_current])

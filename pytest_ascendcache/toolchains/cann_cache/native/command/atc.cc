@@ -218,33 +218,30 @@ void run(const Arguments &given) {
   options["ge.deterministic"] = given.at("deterministic");
   if (!layer::initialize(options)) throw Refusal{""};
 
-  std::vector<std::string> names;
-  for (const Operator &each : operators) {
-    if (!layer::refresh()) throw Refusal{""};
-    names.push_back(layer::key(each));
-    if (names.back().empty()) throw Refusal{"E40021: Failed to compile Op [" + each.name + "]. (optype: [" + each.type + "])"};
-  }
+  // ATC builds one operator after the other, each as a graph of its own, so that the kernel of the first is
+  // stored before the second is looked up.
   WorkDirectory work(given.at("op_debug_level") != "0");
-  std::map<std::string, std::shared_ptr<Kernel>> kernels;
-  std::vector<std::string> compiled;
-  for (size_t index = 0; index < operators.size(); ++index) {
-    const Operator &each = operators[index];
-    if (kernels.count(names[index]) > 0) continue;  // equal operators of a run are compiled once
+  std::map<std::string, std::shared_ptr<Kernel>> compiled;  // TeFusionManager's opKernelMap_
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  for (const Operator &each : operators) {
+    const std::string what = "Op [" + each.name + "]. (optype: [" + each.type + "]) ";
     if (!layer::refresh()) throw Refusal{""};
-    auto &kernel = kernels[names[index]] = layer::match(each, names[index]);
-    if (kernel != nullptr) continue;
-    std::string why;
-    if (!compile(each, options, names[index], work.text(), why)) {
-      throw Refusal{"E40021: Failed to compile Op [" + each.name + "]. (optype: [" + each.type + "]) " + why};
+    const std::string name = layer::key(each);
+    if (name.empty()) throw Refusal{"E40021: Failed to compile " + what};
+    if (!layer::refresh()) throw Refusal{""};
+    std::shared_ptr<Kernel> kernel = layer::match(each, name);
+    if (kernel == nullptr) kernel = compiled[name];
+    if (kernel == nullptr) {
+      std::string why;
+      if (!compile(each, options, name, work.text(), why)) throw Refusal{"E40021: Failed to compile " + what + why};
+      if (!each.debug.empty()) work.keep(name);
+      kernel = compiled[name] = layer::store(work.text() + "/" + name + ".json");
     }
-    compiled.push_back(names[index]);
-    if (!each.debug.empty()) work.keep(names[index]);
+    if (kernel == nullptr) throw Refusal{"E40021: Failed to read the kernel of " + what};
+    kernels.push_back(kernel);
   }
-  for (const std::string &name : compiled) kernels[name] = layer::store(work.text() + "/" + name + ".json");
   for (size_t index = 0; index < operators.size(); ++index) {
-    const auto &kernel = kernels[names[index]];
-    if (kernel == nullptr) throw Refusal{"E40021: Failed to read the kernel of Op [" + operators[index].name + "]."};
-    deliver(given.at("output"), index, operators[index], given.at("soc_version"), *kernel);
+    deliver(given.at("output"), index, operators[index], given.at("soc_version"), *kernels[index]);
   }
 }
 }  // namespace

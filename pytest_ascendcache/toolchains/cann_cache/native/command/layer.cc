@@ -178,9 +178,12 @@ std::string key(const Operator &given) {
     if (each.absent) continue;
     node->description->inputs.push_back({{each.shape}, data_type(each.type)});
     node->sources.push_back(std::make_shared<ge::Node>());
-    node->sources.back()->description->name = "data" + std::to_string(index);
-    node->sources.back()->description->type = "Data";
+    node->sources.back()->description->name = given.name + "_in_" + std::to_string(index - 1);
+    node->sources.back()->description->type = each.constant.empty() ? "Data" : "Constant";
   }
+  node->target = std::make_shared<ge::Node>();
+  node->target->description->name = "Node_Output";
+  node->target->description->type = "NetOutput";
   for (const Tensor &each : given.outputs) {
     info->AddOutput(parameter(each, "y" + std::to_string(index++)));
     node->description->outputs.push_back({{each.shape}, data_type(each.type)});

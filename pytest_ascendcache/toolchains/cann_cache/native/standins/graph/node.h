@@ -1,5 +1,5 @@
-// The smallest graph that the key needs: a node with tensors and attributes, and the Data nodes that
-// its inputs come from. Written for this project.
+// The smallest graph that the key needs: a node with tensors and attributes, the Data nodes that its
+// inputs come from, and the NetOutput that its outputs go to. Written for this project.
 #pragma once
 #include <map>
 #include <memory>
@@ -72,9 +72,10 @@ class Anchor {
   int index = 0;
   NodePtr owner;
   AnchorPtr peer;
+  std::vector<AnchorPtr> readers;
   int GetIdx() const { return index; }
   NodePtr GetOwnerNode() const { return owner; }
-  std::vector<AnchorPtr> GetPeerInDataAnchors() const { return {}; }
+  std::vector<AnchorPtr> GetPeerInDataAnchors() const { return readers; }
   std::vector<AnchorPtr> GetPeerInControlAnchors() const { return {}; }
   AnchorPtr GetPeerOutAnchor() const { return peer; }
 };
@@ -89,6 +90,7 @@ class Node : public std::enable_shared_from_this<Node> {
  public:
   OpDescPtr description = std::make_shared<OpDesc>();
   std::vector<NodePtr> sources;  // one for each input
+  NodePtr target;                // of all outputs
   OpDescPtr GetOpDesc() const { return description; }
   const std::string &GetName() const { return description->name; }
   const char *GetNamePtr() const { return description->name.c_str(); }
@@ -101,12 +103,18 @@ class Node : public std::enable_shared_from_this<Node> {
     for (size_t index = 0; index < made.size(); ++index) made[index]->peer = sources[index]->anchor(0);
     return made;
   }
-  std::vector<AnchorPtr> GetAllOutDataAnchors() const { return anchors(description->outputs.size()); }
+  std::vector<AnchorPtr> GetAllOutDataAnchors() const {
+    std::vector<AnchorPtr> made = anchors(description->outputs.size());
+    for (size_t index = 0; target != nullptr && index < made.size(); ++index) {
+      made[index]->readers = {target->anchor(index)};
+    }
+    return made;
+  }
   AnchorPtr GetInDataAnchor(size_t index) const { return GetAllInDataAnchors().at(index); }
   AnchorPtr GetOutDataAnchor(size_t index) const { return anchor(index); }
   AnchorPtr GetOutControlAnchor() const { return anchor(0); }
   std::vector<NodePtr> GetInDataNodes() const { return sources; }
-  std::vector<NodePtr> GetOutDataNodes() const { return {}; }
+  std::vector<NodePtr> GetOutDataNodes() const { return std::vector<NodePtr>(target != nullptr, target); }
 
  private:
   AnchorPtr anchor(size_t index) const {
