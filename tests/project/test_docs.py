@@ -69,12 +69,13 @@ def test_the_new_rule_judges_as_its_page_promises(
     package = tmp_path / "pytest_ascendcache"
     shutil.copytree(Path(pytest_ascendcache.__file__).parent, package)
     rule, breach, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    check, defect = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    check, defect, innocent = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for place, text in (
         ("contract/rules/000-atc-op-compiler-cache-mode.toml", rule),
         ("language/texts/breaches.toml", breach),
         ("conformance/cache_mode/test_cache_mode.py", check),
         ("qualification/defects/entries.py", defect),
+        ("qualification/defects/innocent_caches.py", innocent),
     ):
         with (package / place).open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")

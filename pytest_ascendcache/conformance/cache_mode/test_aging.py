@@ -117,10 +117,14 @@ def limits_by(
     return {}
 
 
+def _succeeds(run: Run) -> None:
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+
+
 def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -> Run:
     """A run under enable, which has to succeed whatever the limits are."""
     run = cache.attempt(operator, mode=ENABLE, **options)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _succeeds(run)
     return run
 
 
@@ -583,7 +587,7 @@ def _is_refused(cache: CacheUnderTest, run: Run, shelf: Shelf, limit: str, value
     if clean and names_limit(run.output, limit.removeprefix("remain_"), value):
         cache.evidence.readings.append(f"{limit}={value} is refused")
         return True
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _succeeds(run)
     return False
 
 
@@ -756,7 +760,7 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
         raise NotDecidable("no removal of an idle entry was seen")
     at, kept = removals[0]
     run = aging.strike(Action.EACCES, at)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _succeeds(run)
     _all_went_but(cache, shelf, kept, f"{Action.EACCES.value} at {at}")
 
 
@@ -902,5 +906,5 @@ def test_500_megabytes_at_minus_one(cache: CacheUnderTest, add: OperatorSpec) ->
     reading = {"": "nothing: no limit", "abcd": "the default limit, which ages"}
     gone = shelf.gone()
     assert gone in reading, f"at -1, {gone} of 600 MB are gone"
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _succeeds(run)
     cache.evidence.readings.append(f"at -1 the 500 MB of the document mean {reading[gone]}")

@@ -162,6 +162,16 @@ def _has_kernels(network: NetworkUnderTest, *ranks: int) -> None:
         assert network.kernels(rank), f"rank {rank} keeps no kernel: it had those of another rank"
 
 
+def _remove_kernels(
+    network: NetworkUnderTest, rank: int, operators: frozenset[str] | None = None
+) -> None:
+    """Remove a rank's kernels of these operators, or all of its kernels."""
+    for kernel in network.kernels(rank).values():
+        if operators is None or any(map(kernel.is_of, operators)):
+            for path in kernel.paths:
+                path.unlink()
+
+
 @rule("ranks/isolated")
 def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnderTest) -> None:
     types = ("Square", "Exp", "Abs")
@@ -190,9 +200,7 @@ def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
         requests = [network.request(NETWORK, rank, gang, same) for rank in range(3)]
         ended_well(*network.together(*requests))
         _has_kernels(network, 0, 1, 2)
-        for path in network.kernels(1).values():
-            for each in path.paths:
-                each.unlink()
+        _remove_kernels(network, 1)
         network.mark(0)
         network.mark(2)
         runs = network.together(*requests)
@@ -218,9 +226,7 @@ def test_a_rank_uses_nothing_of_a_directory_that_is_named_alike(
     own = network.cache / f"rank_{rank}"
     beside = [NamedAlike(own), NamedAlike(own / "kernel_meta")]
     for lacks in (EVERYTHING, frozenset(), frozenset({"exp"})):
-        for kernel in network.kernels(rank).values():
-            for path in kernel.paths if any(map(kernel.is_of, lacks)) else ():
-                path.unlink()
+        _remove_kernels(network, rank, lacks)
         if lacks != EVERYTHING:
             network.mark(rank)
         run = network.run(NETWORK, rank=rank)
@@ -361,9 +367,7 @@ def _warm_ranks(network: NetworkUnderTest) -> None:
         ended_well(*network.together(*(network.request(NETWORK, rank, gang) for rank in range(3))))
     network.mark(0)
     network.mark(1)
-    for kernel in network.kernels(2).values():
-        for path in kernel.paths:
-            path.unlink()
+    _remove_kernels(network, 2)
 
 
 @rule("ranks/partial-deletion")
@@ -455,12 +459,13 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
     )
     written = {part for path in run.files_written for part in Path(path).parts}
     taken = set(filter(_RANK.match, written))
-    if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
+    may_run = is_rank_id(text) or is_other_spelling(text)
+    if run.succeeded and may_run:
         taken.discard(Path(own).parent.name)
     assert not (run.succeeded and taken), network.evidence.found(
         Numbers.RANK_TWICE, f"RANK_ID={text!r} runs as {', '.join(sorted(taken))}"
     )
-    if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
+    if run.succeeded and may_run:
         assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
         elsewhere = [
             path

@@ -36,6 +36,7 @@ from pytest_ascendcache.observation import (
     spread,
 )
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StagedChange, Toolchain
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
@@ -159,7 +160,7 @@ def test_what_a_killed_process_left_is_in_no_way_of_one_with_its_number(
     left = [
         cache.root / name
         for name, each in fullest.tree.items.items()
-        if name not in whole and each.data is not None and _numbered(Path(name).name, 1)
+        if name not in whole and each.data is not None and _renumbered(Path(name).name, 1)
     ]
     if not left:
         pytest.skip("no file that a killed run leaves has a number in its name")
@@ -168,7 +169,7 @@ def test_what_a_killed_process_left_is_in_no_way_of_one_with_its_number(
         numbers = _processes_in(cache.work)
         for path in left:
             for number in numbers:
-                for other in map(path.with_name, _numbered(path.name, number)):
+                for other in map(path.with_name, _renumbered(path.name, number)):
                     if not os.path.lexists(other):
                         shutil.copy2(path, other)
         held.release()
@@ -191,8 +192,8 @@ def _processes_in(directory: Path) -> list[int]:
     return processes
 
 
-def _numbered(name: str, number: int) -> set[str]:
-    """The names in which this number replaces one of the numbers, or all of them."""
+def _renumbered(name: str, number: int) -> set[str]:
+    """The names in which this number replaces one of the numbers, or all; none without a number."""
     numbers = list(re.finditer(r"(?<![0-9A-Za-z])[0-9]+(?![0-9A-Za-z])", name))
     each = {f"{name[: one.start()]}{number}{name[one.end() :]}" for one in numbers}
     for one in reversed(numbers):
@@ -229,8 +230,12 @@ def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
     running = network.interruption(square)
     for state in running.states(kind):
         running.enter(state)
-        problem = network.recovery(square)
-        assert problem is None, network.evidence.found(problem, f"{state}: {problem}")
+        _rank_recovers(network, str(state), square)
+
+
+def _rank_recovers(network: NetworkUnderTest, where: str, probe: Network) -> None:
+    problem = network.recovery(probe)
+    assert problem is None, network.evidence.found(problem, f"{where}: {problem}")
 
 
 # --- locks ----------------------------------------------------------------------------------
@@ -360,8 +365,7 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
         content = Tree.read(network.cache).content
         if content not in left:
             left.add(content)
-            problem = network.recovery(square)
-            assert problem is None, network.evidence.found(problem, f"{where}: {problem}")
+            _rank_recovers(network, where, square)
 
 
 # --- versions -------------------------------------------------------------------------------

@@ -145,8 +145,8 @@ def temporary_files_in_a_directory(self, right, target):
 @innocent(PLACE, twin="metadata-is-believed", company=FILES, overrides=StorePolicy.metadata_text)
 def metadata_with_more_fields(self, right, data, metadata):
     """Metadata also tell user, time and host, on one line."""
-    more = {"created": time.time(), "host": os.uname().nodename, "user": os.getuid()}
-    return json.dumps({**json.loads(right(data, metadata)), "made": more}).encode()
+    made = {"created": time.time(), "host": os.uname().nodename, "user": os.getuid()}
+    return json.dumps({**json.loads(right(data, metadata)), "made": made}).encode()
 
 
 @metadata_with_more_fields.also(LookupPolicy.metadata_matches)
@@ -464,11 +464,11 @@ def damaged_entries_go_at_once(self, right, fs, entry, expected):
 
 
 @innocent(PARALLEL, twin="writers-append", company=NAMES, overrides=Fs.lock)
-def no_locks(self, right, *arguments):
+def no_locks(self, right, point, path, *more):
     """Entries are not locked: whole files get their names by renames."""
-    if arguments[0] in ("meta.claim", "upgrade.lock"):  # ranks and versions
-        return right(*arguments)
-    self.step(arguments[0], FileAct.STATE, arguments[1])
+    if point in ("meta.claim", "upgrade.lock"):  # ranks and versions
+        return right(point, path, *more)
+    self.step(point, FileAct.STATE, path)
     return contextlib.nullcontext()
 
 

@@ -274,7 +274,7 @@ class PatienceFromTheStart(RendezvousPolicy):
 
 
 def meeting_by(kinds):
-    """Meetings of the classes in ``kinds`` behave as the classes that these are mapped to."""
+    """Meetings of each class in ``kinds`` get the methods of the class that it is mapped to."""
 
     def open_(self, right, gang):
         meeting = right(gang)
@@ -298,7 +298,7 @@ def connections_renew_patience():
     return [meeting_by({Host: _VisitedHost})]
 
 
-class _CountingHost(Host):
+class _CountingArrivals(Host):
     def _arrive(self, descriptor, message):
         rank = message.get("rank")
         if not {"late", "failed"} & set(message) and rank not in self._missing and self._missing:
@@ -309,7 +309,7 @@ class _CountingHost(Host):
 @defect(BAD_RANK, found_later=True)
 def arrivals_are_counted():
     """Rank 0 counts arrivals, even if two are of one rank."""
-    return [meeting_by({Host: _CountingHost})]
+    return [meeting_by({Host: _CountingArrivals})]
 
 
 def _too_late(text):
@@ -478,7 +478,7 @@ def claim_outlives_its_holder(self, right, fs, base, gang):
         claim.unlink(missing_ok=True)
 
 
-class _Counting(Host):
+class _CountingConnections(Host):
     """A meeting that counts connections, of ranks or not."""
 
     @property
@@ -494,13 +494,10 @@ class _Counting(Host):
         self._hub.tell({"go": True})
 
 
-@defect(DELETION, overrides=RendezvousPolicy.open)
-def connections_count_as_ranks(self, right, gang):
+@defect(DELETION)
+def connections_count_as_ranks():
     """Every connection to rank 0 counts as a rank."""
-    meeting = right(gang)
-    if isinstance(meeting, Host):
-        meeting.__class__ = _Counting
-    return meeting
+    return [meeting_by({Host: _CountingConnections})]
 
 
 class _Replacing(Host):
@@ -555,38 +552,28 @@ class _Touchy(Host):
             raise gang_failed("a connection ended")
 
 
-def _meets_as(base, other):
-    def opened(self, right, gang):
-        meeting = right(gang)
-        if type(meeting) is base:
-            meeting.__class__ = other
-        return meeting
-
-    return [Override(RendezvousPolicy.open, opened)]
-
-
 @defect(DELETION, found_later=True)
 def second_of_a_number_takes_its_place():
     """A second process of a rank takes the place of the first, and both go on."""
-    return _meets_as(Host, _Replacing)
+    return [meeting_by({Host: _Replacing})]
 
 
 @defect(DELETION, found_later=True)
 def ranks_of_any_size_meet():
     """A rank of a gang of another size stands for the one that is missing."""
-    return _meets_as(Host, _OfAnySize)
+    return [meeting_by({Host: _OfAnySize})]
 
 
 @defect(DELETION, found_later=True)
 def the_dead_count_as_met():
     """Rank 0 counts a rank that was killed while it waited."""
-    return _meets_as(Host, _Loyal)
+    return [meeting_by({Host: _Loyal})]
 
 
 @defect(DELETION, found_later=True)
 def port_scans_end_gangs():
     """Whatever connects to rank 0 and leaves ends the gang."""
-    return _meets_as(Host, _Touchy)
+    return [meeting_by({Host: _Touchy})]
 
 
 @defect(ISOLATED, overrides=RankDirectoryPolicy.rank_directory, found_later=True)
@@ -600,7 +587,7 @@ def unfinished_files_of_ranks_that_begin_alike_go(self, right, base, gang):
 @defect(KILLED, found_later=True)
 def end_of_rank_0_is_a_go():
     """A rank whose connection to rank 0 ends runs the network."""
-    return _meets_as(Guest, _Hopeful)
+    return [meeting_by({Guest: _Hopeful})]
 
 
 @defect(ISOLATED, overrides=ReusePolicy.find, found_later=True)
