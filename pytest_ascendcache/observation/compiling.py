@@ -16,6 +16,7 @@ from pytest_ascendcache.caches import (
     entries_in_place,
 )
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
+from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.contract.editions import default
 from pytest_ascendcache.contract.options import ModeName
 from pytest_ascendcache.observation.aftermath import CacheWitness
@@ -114,6 +115,8 @@ class WatchedCompiles(Gated):
         directory = given.pop("cache_dir", self.root)
         mode, environment = given.pop("mode", None), given.pop("environment", None)
         other = {name: given.pop(name) for name in REQUESTED & given.keys()}
+        if environment and not environment.keys().isdisjoint((ENV_SIZE, ENV_RATIO)):
+            self.drop_own_limits()
         return CompileRequest(
             operators=specs,
             options=self.options.but(cache_mode=mode, **given),
@@ -126,6 +129,16 @@ class WatchedCompiles(Gated):
             as_model=self.as_model,
             **other,
         )
+
+    def drop_own_limits(self) -> None:
+        """Take the limits out of an ``op_cache.ini`` that is as the toolchain makes it, which any
+        user may do: they would count in place of those that a check sets."""
+        own = self.control.own_ini
+        for path in self.layout.ini_candidates:
+            if own and path.is_file() and path.read_bytes() == own:
+                keys = tuple(each.encode() for each in self.edition.ini)
+                lines = own.splitlines(keepends=True)
+                path.write_bytes(b"".join(each for each in lines if not each.startswith(keys)))
 
     def new_output(self, kind: str = "out") -> Path:
         """A directory of this kind that has not been used."""

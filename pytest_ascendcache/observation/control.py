@@ -36,8 +36,18 @@ def positive_control(
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
     control = _control(cache, operator)
-    starts = max(1, evidence.starts)
-    return replace(control, seconds=(time.monotonic() - began) / starts)
+    starts, own_ini = max(1, evidence.starts), _ini_with_limits(cache)
+    return replace(control, own_ini=own_ini, seconds=(time.monotonic() - began) / starts)
+
+
+def _ini_with_limits(cache: CacheUnderTest) -> bytes:
+    """The ``op_cache.ini`` that a run made, if it has limits: document C prints one that has."""
+    for path in cache.layout.ini_candidates:
+        text = path.read_bytes() if path.is_file() else b""
+        keys = [f"\n{each}".encode() for each in cache.edition.ini]
+        if keys and all(each in text for each in keys):
+            return text
+    return b""
 
 
 def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:

@@ -34,7 +34,8 @@ class PositiveControl:
     ``compiles``: a plain compile works. ``serves_marked``: a marked entry is served. ``relocates``:
     it is also served from a copy of the cache. ``reuses``: entries are served at all, marked or
     not. ``reads_entries``: what is stored is object and metadata, which can be checked. ``reason``
-    says why not. ``seconds`` is the duration of one compile with its observation.
+    says why not. ``own_ini``: the ``op_cache.ini`` that it makes, if limits are in it. ``seconds``
+    is the duration of one compile with its observation.
     """
 
     compiles: bool = True
@@ -43,6 +44,7 @@ class PositiveControl:
     reuses: bool = True
     reads_entries: bool = True
     reason: str = ""
+    own_ini: bytes = b""
     seconds: float = field(default=0.0, compare=False)
 
 

@@ -122,6 +122,7 @@ class _Limits:
         self._chips = (other_soc(chip), f"{chip}C")
         self._surroundings = _surroundings()
         self._ini: Mapping[str, str] = {}
+        self._cache.drop_own_limits()
         candidates = self._cache.layout.ini_candidates
         self._created = {path: path.read_bytes() for path in candidates if path.exists()}
         shelf = Shelf(self._cache)

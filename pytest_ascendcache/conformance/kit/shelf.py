@@ -61,6 +61,7 @@ class Shelf:
         self._laid: dict[str, tuple[int, float]] = {}  # name -> bytes, seconds idle
         self._since = time.time()
         self._on_the_mount = False
+        cache.drop_own_limits()
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
@@ -311,6 +312,7 @@ def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
     """
     if values and not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
+    cache.drop_own_limits()
     path = ini_path(cache)
     text = path.read_text() if path.exists() else "[op_compiler_cache]\n"
     lines = "".join(f"{key}={value}\n" for key, value in cache.edition.ini_values(values).items())

@@ -546,6 +546,13 @@ def an_empty_limit_is_not_set(self, right, environ, warnings):
     return right(given, warnings)
 
 
+@innocent(INI, twin="ini-without-section", company=FILES, overrides=Fs.write_temporary)
+def ini_with_the_documents_limits(self, right, point, target, data):
+    """The op_cache.ini that a run makes has the limits that the document prints."""
+    limits = b"max_op_cache_size=500\nremain_cache_size_ratio=80\n"
+    return right(point, target, data + limits if point == "open.ini" else data)
+
+
 @innocent(LOG, twin="bad-values-in-silence", company=NAMES, overrides=LimitPolicy.bad_variable)
 def warns_in_chinese(self, right, name, value, valid):
     """Warnings about limits are Chinese."""
