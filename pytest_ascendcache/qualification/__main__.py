@@ -77,6 +77,9 @@ def main() -> int:
             f"no defect or scene is called {unknown[0]!r}; "
             + instead(unknown[0].replace("_", "-"), [*defects, *scenes])
         )
+    for name in options.names:
+        if name in defects and defects[name].twin:
+            parser.error(f"{name!r} is no defect, but merely different: add --innocents")
     whole = not options.names
     # Defects without rules exist for scenes. Others are judged in each of their editions.
     chosen = [
