@@ -64,8 +64,7 @@ class NetworkRun(ObservedFiles):
     def kernels_written(self) -> frozenset[str]:
         """Those of :attr:`files_written` that belong to a kernel. Document M speaks of other files
         beside them, which are a toolchain's own."""
-        beside = {*self.before.files, *self.after.files}
-        suffixes = self.layout.unit.suffixes
+        beside, suffixes = self._files, self.layout.unit.suffixes
         kinds = [each for each in suffixes if each != ".json"] or suffixes
         stems = {path: path.rpartition(".")[0] for path in self.files_written}
         return frozenset(
@@ -187,12 +186,17 @@ class NetworkRun(ObservedFiles):
             if all(stem + suffix in names for suffix in self.layout.unit.suffixes)
         )
 
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        """The paths of all files before and after the run."""
+        return frozenset((*self.before.files, *self.after.files))
+
     def _is_kernel(self, path: str) -> bool:
         """Whether it is a file of a kernel, by its name, or because none of the kernel's files is
         missing: no document gives a name's form."""
         place, unit = PurePath(path), self.layout.unit
-        stem, beside = path.rpartition(".")[0], {*self.before.files, *self.after.files}
-        whole = len(unit.suffixes) > 1 and all(stem + each in beside for each in unit.suffixes)
+        stem = path.rpartition(".")[0]
+        whole = len(unit.suffixes) > 1 and all(stem + each in self._files for each in unit.suffixes)
         named = unit.holds(Path(path)) or (whole and place.suffix in unit.suffixes)
         return named and str(place.parent) == self.place
 

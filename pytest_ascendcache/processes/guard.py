@@ -34,7 +34,9 @@ _KILL_PATIENCE = 20.0
 """Seconds killed processes may take to disappear. One that waits for a dead disk may never do."""
 
 _GIVES_WAY = 5.0
-"""Seconds for which the killing of what a command left behind waits for other commands to end."""
+"""Seconds for which the killing of what a command left behind waits for other commands to end, and
+a command for that killing."""
+_ROOM = os.path.dirname(__file__)  # noqa: PTH120 - pathlib costs as much as all the rest
 
 _CHILDREN_PATIENCE = 10.0
 """The same for the killed children of a keeper of ranks."""
@@ -75,23 +77,28 @@ def main() -> int:
 
 
 def _take_turn() -> int:
-    """A descriptor whose lock this guard shares with all guards whose commands run; -1 if it cannot
-    be had. Files of this package serve as locks. A guard that waits for the others goes first."""
-    with contextlib.suppress(OSError):
-        door, turn = _opened(os.path.dirname(__file__)), _opened(__file__)  # noqa: PTH120
+    """A descriptor whose lock this guard shares with all guards whose commands run. Files of this
+    package serve as locks. A guard that waits for the others goes first."""
+    door, turn = (os.open(path, os.O_RDONLY) for path in (_ROOM, __file__))
+    with _giving_way():
         fcntl.flock(door, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_SH)
-        os.close(door)
-        return turn
-    return -1
-
-
-def _opened(path: str) -> int:
-    return os.open(path, os.O_RDONLY)
+    os.close(door)
+    return turn
 
 
 def _wait_for_others(turn: int) -> None:
     """Wait until the command of no other guard runs, and keep them from starting one."""
+    door = os.open(_ROOM, os.O_RDONLY)
+    with _giving_way():
+        fcntl.flock(turn, fcntl.LOCK_UN)  # its own command runs no more
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(turn, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _giving_way() -> Iterator[None]:
+    """Give up after a while, and where a file system has no locks: then nobody is waited for."""
 
     def gives_up(*_: object) -> NoReturn:
         raise TimeoutError
@@ -100,9 +107,7 @@ def _wait_for_others(turn: int) -> None:
     with contextlib.suppress(OSError):
         try:
             signal.setitimer(signal.ITIMER_REAL, _GIVES_WAY)
-            fcntl.flock(turn, fcntl.LOCK_UN)  # its own command runs no more
-            fcntl.flock(_opened(os.path.dirname(__file__)), fcntl.LOCK_EX)  # noqa: PTH120
-            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -18,6 +18,7 @@ import pytest
 
 from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
+from pytest_ascendcache.conformance.kit.states import give_away
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, HIT, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile
@@ -42,9 +43,6 @@ _ASKED: dict[str, tuple[OperatorSpec, CacheMode]] = {
     "force": (_STORED[0], FORCE),
 }
 """What is asked, in an order in which force comes last, because it empties the cache."""
-
-_NOBODY = 65534
-"""A user and a group that own nothing else."""
 
 Restriction = Callable[[CacheUnderTest, CompileRequest], Iterator[CompileRequest]]
 """Yields the request once, adapted, while the restriction holds."""
@@ -80,18 +78,16 @@ def _read_only_without_ini(
 
 def _of_another_user(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:
     """Everybody may read the cache, and its owner alone may write."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files to another user")
-    paths = [cache.root, *(each for each in cache.root.rglob("*") if not each.is_symlink())]
-    modes = {path: path.stat().st_mode for path in paths}
-    for path in paths:
-        os.chown(path, _NOBODY, _NOBODY)
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    yield replace(request, unprivileged=True)
-    for path in (cache.root, *cache.root.rglob("*")):
-        os.chown(path, 0, 0, follow_symlinks=False)
-        if path in modes:
-            path.chmod(modes[path])
+    paths = (cache.root, *cache.root.rglob("*"))
+    modes = {path: path.stat().st_mode for path in paths if not path.is_symlink()}
+    give_away(cache.root)
+    try:
+        yield replace(request, unprivileged=True)
+    finally:
+        for path in (cache.root, *cache.root.rglob("*")):
+            os.chown(path, 0, 0, follow_symlinks=False)
+            if path in modes:
+                path.chmod(modes[path])
 
 
 def _entries_immutable(cache: CacheUnderTest, request: CompileRequest) -> Iterator[CompileRequest]:

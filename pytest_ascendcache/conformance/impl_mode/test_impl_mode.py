@@ -285,7 +285,7 @@ def test_a_mode_not_offered_is_no_mode(
         assert run[operator] == HIT, f"{operator} under {mode}"
 
 
-_RULES = {
+_TABLE_RULES = {
     OFFERED_TABLE: "impl-mode/unsupported",
     PRECISION.value: "impl-mode/list-limits",
     PERFORMANCE.value: "impl-mode/list-limits",
@@ -294,7 +294,9 @@ _RULES = {
 }
 
 
-@pytest.mark.parametrize("table", [pytest.param(each, marks=rule(_RULES[each])) for each in _RULES])
+@pytest.mark.parametrize(
+    "table", [pytest.param(each, marks=rule(_TABLE_RULES[each])) for each in _TABLE_RULES]
+)
 def test_the_tables_of_the_operator_package_decide(
     cache: CacheUnderTest, toolchain: Toolchain, tables: ImplModeTables, table: str
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+
+import pytest
 
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
@@ -54,6 +57,23 @@ def residue(cache: CacheUnderTest) -> list[str]:
     # One lock for the directory and one for aging are fine; one for each process is residue.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
     return extra + (locks if len(locks) > 2 else [])
+
+
+ANOTHER = 65534
+"""The user and group "nobody" of most machines."""
+
+
+def give_away(root: Path) -> None:
+    """Give a directory to another user. Everybody may read what is in it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another user")
+    for path in (root, *root.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        try:
+            os.chown(path, ANOTHER, ANOTHER, follow_symlinks=False)
+        except OSError:  # root of a container that knows no such user
+            pytest.skip("only root can give files to another user")
 
 
 def is_unused(root: Path) -> bool:

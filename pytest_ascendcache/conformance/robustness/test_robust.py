@@ -7,12 +7,11 @@ import shutil
 import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.conformance.incremental.fixtures import ended_well
-from pytest_ascendcache.conformance.kit.states import residue
+from pytest_ascendcache.conformance.kit.states import give_away, residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.told import stays_usable
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -46,8 +45,6 @@ def _victims(damages: tuple[Damage, ...]) -> dict[Damage, OperatorSpec]:
     }
 
 
-_ANOTHER = 65534
-"""The user and group "nobody" of most machines."""
 _VICTIMS = _victims((*DAMAGES, *METADATA_REPLACED))
 _BESIDE = tuple(
     OperatorSpec("Exp", (row,), (row,), name=f"whole_{row.shape[0]}")
@@ -251,7 +248,7 @@ def test_a_cache_of_another_user_gives_hits(
     them updates none."""
     cache.warm(add)
     cache.mark()
-    _give_away(cache.root)
+    give_away(cache.root)
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
         run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
@@ -270,7 +267,7 @@ def test_kernels_of_another_user_serve_a_gang(network: NetworkUnderTest) -> None
         ended_well(*network.together(*requests))
         for rank in range(2):
             network.mark(rank)
-        _give_away(network.cache)
+        give_away(network.cache)
         others = [replace(each, unprivileged=True) for each in requests]
         runs, again = (network.together(*others) for _ in range(2))
     failing = next((run for run in again if not run.succeeded), None)
@@ -280,19 +277,6 @@ def test_kernels_of_another_user_serve_a_gang(network: NetworkUnderTest) -> None
     ended_well(*runs, *again)
     assert not any(run.files_written for run in runs), "files of another user are changed"
     assert not any(run.compiled for run in runs), "the kernels on disk are not used"
-
-
-def _give_away(root: Path) -> None:
-    """Give a directory to another user. Everybody may read what is in it."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files to another user")
-    for path in (root, *root.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        try:
-            os.chown(path, _ANOTHER, _ANOTHER, follow_symlinks=False)
-        except OSError:  # root of a container that knows no such user
-            pytest.skip("only root can give files to another user")
 
 
 def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:
