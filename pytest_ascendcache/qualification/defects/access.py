@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import FileAct
+from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
@@ -44,6 +45,17 @@ def unstored_fails(self, right, fs, entry, data, metadata, keep):
     if not right(fs, entry, data, metadata, keep):
         raise AtcError("E40023", f"[{entry.directory}] cannot be written.")
     return True
+
+
+@defect(READ_ONLY, overrides=Fs._open_lock)
+def a_lock_of_another_user_fails(self, right, path):
+    """A lock that only another user may open fails the compile."""
+    try:
+        return right(path)
+    except LockUnavailable as error:
+        if error.errno != errno.EACCES:
+            raise
+        raise AtcError("E40021", f"[{path}] cannot be opened: {error.strerror}.") from None
 
 
 @defect(RELOCATE, overrides=StorePolicy.replace_pair)
