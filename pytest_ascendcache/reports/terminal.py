@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract import Level, Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.contract.facts import Aspect
 from pytest_ascendcache.language import Language, text, translated
@@ -399,7 +399,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     if not cause.is_control:  # which is told above, and breaks no promise
         _said(terminal, cause)
         statement, document = promise(rule, language)
-        terminal.labelled("t_promise", f"{statement} ({document})")
+        label = "t_note" if rule["level"] == Level.INFO.value else "t_promise"
+        terminal.labelled(label, f"{statement} ({document})")
     _broken(terminal, cause, rule["id"])
     if cause.history is not None and not check["evidence"]["ranks"]:
         terminal.table("t_runs", cause.history.lines(language, terminal.width - _LABEL))

@@ -86,7 +86,7 @@ def test_a_broken_rule_tells_its_story_and_how_to_repeat_it(suite: pytest.Pytest
             "runs     run 1  enable *Add  compiled, entry stored",
             "         run 2  no cache mode  Add  reused, entry kept",
             "*<- expected: compiled, entry kept",
-            "next     Until it is mended, delete the cache directory *",
+            "next     Until that is fixed, delete the cache directory *",
             "script   cause-1.sh beside the evidence *",
             "repeat   * --ascend-cache --ascend-defect=default-is-enable --pyargs *",
             "*= answer =*",

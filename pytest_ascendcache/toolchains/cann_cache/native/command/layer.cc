@@ -1,5 +1,6 @@
 // The real cache layer and the real key, called in the order of TeFusionManager.
 #include <openssl/sha.h>
+#include <set>
 #include <nlohmann/json.hpp>
 #include "boundary.h"
 #include "assemble_json/te_json_assemble.h"
@@ -90,14 +91,25 @@ ge::DataType data_type(const std::string &name) {
   return found == types.end() ? ge::DT_UNDEFINED : found->second;
 }
 
-TbeOpParam parameter(const Tensor &given, const std::string &name) {
-  if (given.absent) return TbeOpParam(TT_OPT, {});
+TbeOpTensor tensor_of(const Tensor &given, const std::string &name) {
   TbeOpTensor tensor(name, given.shape, given.type, given.format);
   tensor.SetOriginShape(given.origin_shape);
   tensor.SetOriginFormat(given.origin_format);
   tensor.SetCAxisValue(-1);
   if (!given.constant.empty()) tensor.SetConstValue(TbeAttrValue(name, given.constant));
-  return TbeOpParam(TT_REQ, {tensor});
+  return tensor;
+}
+
+std::vector<TbeOpParam> parameters(const std::string &type, const char *name, const std::vector<Tensor> &given) {
+  static const std::set<std::string> lists{"x AccumulateNV2", "x ConcatD", "y SplitD", "y SplitVD"};  // prototypes
+  std::vector<TbeOpParam> made;
+  std::vector<TbeOpTensor> tensors;
+  for (const Tensor &each : given) {
+    if (!each.absent) tensors.push_back(tensor_of(each, name + std::to_string(&each - given.data())));
+    made.push_back(each.absent ? TbeOpParam(TT_OPT, {}) : TbeOpParam(TT_REQ, {tensors.back()}));
+  }
+  if (lists.count(name + (" " + type)) > 0) return {TbeOpParam(TT_DYN, tensors)};
+  return made;
 }
 
 TbeAttrValue attribute(const Attribute &given) {
@@ -172,20 +184,19 @@ std::string key(const Operator &given) {
   info->SetOpImplMode(given.mode);
   info->SetOpDebugConfig(given.debug);
   TeConfigInfo::Instance().SetOpDebugConfig(given.debug);  // PreBuildManager
-  size_t index = 0;
+  for (const TbeOpParam &each : parameters(given.type, "x", given.inputs)) info->AddInput(each);
+  for (const TbeOpParam &each : parameters(given.type, "y", given.outputs)) info->AddOutput(each);
   for (const Tensor &each : given.inputs) {
-    info->AddInput(parameter(each, "x" + std::to_string(index++)));
     if (each.absent) continue;
     node->description->inputs.push_back({{each.shape}, data_type(each.type)});
     node->sources.push_back(std::make_shared<ge::Node>());
-    node->sources.back()->description->name = given.name + "_in_" + std::to_string(index - 1);
+    node->sources.back()->description->name = given.name + "_in_" + std::to_string(&each - given.inputs.data());
     node->sources.back()->description->type = each.constant.empty() ? "Data" : "Constant";
   }
   node->target = std::make_shared<ge::Node>();
   node->target->description->name = "Node_Output";
   node->target->description->type = "NetOutput";
   for (const Tensor &each : given.outputs) {
-    info->AddOutput(parameter(each, "y" + std::to_string(index++)));
     node->description->outputs.push_back({{each.shape}, data_type(each.type)});
   }
   for (const Attribute &each : given.attributes) info->AddAttrValue(attribute(each));
