@@ -283,7 +283,7 @@ _STORIES = "pytest_ascendcache.conformance.cache_mode.test_cache_mode::test_enab
     [
         ("stores_a_valid_entry[add]", "reuses[add]"),
         pytest.param(
-            ("stores_a_valid_entry", "reuses_every_operator_from_its_own_entry"),
+            ("stores_a_valid_entry", "reuses"),
             marks=pytest.mark.nightly,
         ),
     ],
