@@ -244,6 +244,20 @@ def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: Oper
     assert run[other] in expected_outcomes(ENABLE, bypassed, VALID)
 
 
+@rule("debug/list-caches-unlisted")
+def test_an_unlisted_node_is_stored_beside_a_twin_that_is_listed(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    """Of two nodes that differ only in their names the listed one comes first and is not stored.
+    That it was compiled in this run does not keep the other one from being stored."""
+    twin = replace(add, name="twin")
+    config = DebugConfig(("dump_cce",), (add.name,))
+    bypassed = bypasses(cache, twin, debug_config=config)
+    cache.compile(add, twin, mode=ENABLE, debug_config=config)
+    run = cache.compile(twin, mode=ENABLE, debug_config=config)
+    assert run[twin] in expected_outcomes(ENABLE, bypassed, NONE if bypassed else VALID)
+
+
 @rule("debug/list-without-options")
 def test_which_reading_of_a_list_alone(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec

@@ -117,6 +117,19 @@ def _(self, right, mode, debug):
     return replace(use, lookup=self.memory.last in self.memory.looked_up)
 
 
+@defect(UNLISTED, overrides=KeyPolicy.stem, memory={"seen": []}, found_later=True)
+def twins_are_stored_once(self, right, inputs):
+    """Of equal nodes of a run the first one alone is stored, also if it is listed."""
+    self.memory.seen.append(right(inputs))
+    return self.memory.seen[-1]
+
+
+@twins_are_stored_once.also(ModePolicy.use)
+def _(self, right, mode, debug):
+    use, seen = right(mode, debug), self.memory.seen
+    return replace(use, store=use.store and seen.count(seen[-1]) == 1)
+
+
 @defect(CONFIG, overrides=ModePolicy.opens_cache)
 def config_keeps_cache(self, right, mode, level, config):
     """A debug configuration does not change how the cache is used."""
