@@ -190,7 +190,7 @@ class WatchedCompiles(Gated):
             known=self.known.under(request.options.entry_choice),
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
-        if run.returncode == 0 and self.control.serves_marked:
+        if run.returncode == 0 and self.control.finds_kernels:
             self.toolchain.require_none(without_kernel(run))
         self.evidence.sizes += run.sizes(gated.number)
         self.evidence.steps.append(_step(run))

@@ -33,8 +33,9 @@ class PositiveControl:
 
     ``compiles``: a plain compile works. ``serves_marked``: a marked entry is served. ``relocates``:
     it is also served from a copy of the cache. ``reuses``: entries are served at all, marked or
-    not. ``reads_entries``: what is stored is object and metadata, which can be checked. ``reason``
-    says why not. ``own_ini``: the ``op_cache.ini`` that it makes, if limits are in it. ``seconds``
+    not. ``reads_entries``: what is stored is object and metadata, which can be checked.
+    ``finds_kernels``: kernels are to be found in what is delivered. ``reason`` says why not.
+    ``own_ini``: the ``op_cache.ini`` that it makes, if limits are in it. ``seconds``
     is the duration of one compile with its observation.
     """
 
@@ -43,6 +44,7 @@ class PositiveControl:
     relocates: bool = False
     reuses: bool = True
     reads_entries: bool = True
+    finds_kernels: bool = True
     reason: str = ""
     own_ini: bytes = b""
     seconds: float = field(default=0.0, compare=False)
@@ -183,6 +185,7 @@ class Evidence:
     _seen: list[Fact] = field(default_factory=list, repr=False)
     _witness: Witness | None = field(default=None, repr=False)
     _looking: bool = field(default=False, repr=False)
+    _controls: bool = field(default=False, repr=False)
     _besides: dict[str, dict[str, Fact]] = field(default_factory=dict, repr=False)
 
     def found(self, observed: Enum | Fact, message: str, about: object = "", **more: Any) -> str:
@@ -224,6 +227,15 @@ class Evidence:
     def is_looking(self) -> bool:
         """Whether the runs that are made now look for harm, after the check has ended."""
         return self._looking
+
+    @property
+    def only_collects(self) -> bool:
+        """Whether what may never be is kept and breaks nothing: for harm, and for controls."""
+        return self._looking or self._controls
+
+    def serve_a_control(self) -> None:
+        """Collect for a positive control. Checks break for themselves by what it meets."""
+        self._controls = True
 
     def look(self, on: bool) -> None:
         """Begin or end looking for harm."""

@@ -333,7 +333,7 @@ class Gate(_Forwarded):
         """Break the check with these facts, if there are any and it has not ended."""
         facts = [*broken]
         self.evidence.facts += facts
-        if facts and not self.evidence.is_looking:
+        if facts and not self.evidence.only_collects:
             raise AssertionError("\n".join(map(str, facts)))
 
     def _run(self, model: Path, run: Callable[[], Result]) -> Result:

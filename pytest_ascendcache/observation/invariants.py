@@ -19,6 +19,7 @@ from pytest_ascendcache.caches.snapshot import FileState
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
 from pytest_ascendcache.observation.gated_run import GatedRun, ProcessKind
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.operators import single_op_text
 
 INI = "op_cache.ini"
 _NOTE = re.compile(r"(?!\w*cache_size)\w+\s*=", re.IGNORECASE)
@@ -146,7 +147,7 @@ def _left(run: GatedRun[Any]) -> Iterator[str]:
 
 def without_kernel(run: Run) -> Iterator[Fact]:
     """The operators of a successful run that were delivered no kernel. Ask only if the positive
-    control found the object of a kernel in what this toolchain delivers."""
+    control expects to find the object of a kernel in what this toolchain delivers."""
     for operator, path in zip(run.operators, run.result.delivered, strict=True):
         if path is not None and not any(embedded_objects(path.read_bytes())):
             detail = f"{operator}: exit status 0, and {path.name} has no kernel in it"
@@ -203,8 +204,11 @@ def _is_limit(line: str) -> bool:
 
 def _option_files(run: GatedRun[Any]) -> Iterator[Fact]:
     """The files that options name are as they were written."""
-    options = run.request.options
+    options, operators = run.request.options, run.request.operators
+    # Where names are missing or equal, those in the file are others.
+    by_name = {each.name: each for each in operators}
     wanted = {
+        "--singleop": all(by_name) and len(by_name) == len(operators) and single_op_text(operators),
         "--op_precision_mode": options.precision_file and options.precision_file.content,
         "--op_debug_config": options.debug_config and options.debug_config.text(),
     }

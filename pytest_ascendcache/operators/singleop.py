@@ -162,7 +162,12 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
 
 
 def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
-    """Write operators so that :func:`read_single_op` returns equal ones.
+    """Write the file of :func:`single_op_text`, with its errors."""
+    path.write_text(single_op_text(operators), encoding="utf-8")
+
+
+def single_op_text(operators: Iterable[OperatorSpec]) -> str:
+    """A file of operators, of which :func:`read_single_op` returns equal ones.
 
     Raises ``ValueError`` if the format cannot express an operator; see :func:`single_op_document`.
     Infinite numbers and NaN cannot be written, either.
@@ -172,7 +177,7 @@ def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
         json.dumps(each, ensure_ascii=False, allow_nan=False)
         for each in single_op_document(operators)
     )
-    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    return f"[\n{lines}\n]\n"
 
 
 def single_op_document(operators: Iterable[OperatorSpec]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.reference.om import OmModel
 from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
 
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
@@ -456,3 +458,37 @@ def test_control_of_a_toolchain_that_fails_with_the_cache_alone(reference, tmp_p
     control = positive_control(Faulty(reference, result=fails_under_enable), ADD, tmp_path)
     assert (control.compiles, control.serves_marked) == (True, False)
     assert "E40021" in control.reason
+
+
+@pytest.mark.parametrize(
+    ("delivered", "finds"),
+    [
+        pytest.param(lambda om: replace(om, object=b"").to_bytes(), True, id="no-object"),
+        pytest.param(lambda om: b"", True, id="nothing"),
+        pytest.param(lambda om: bytes(255 - each for each in om.to_bytes()), False, id="scrambled"),
+        pytest.param(lambda om: lzma.compress(om.to_bytes()), False, id="packed"),
+    ],
+)
+def test_control_where_no_kernel_is_found(reference, tmp_path, delivered, finds):
+    """A model that tells as much as a kernel may have it in a form of its own."""
+
+    def changed(result):
+        for path in filter(None, result.delivered):
+            path.write_bytes(delivered(OmModel.read(path)))
+        return result
+
+    control = positive_control(Faulty(reference, result=changed), ADD, tmp_path)
+    assert (control.serves_marked, control.finds_kernels) == (False, finds)
+    assert control.reason == f"{ADD}: exit status 0, and add.om has no kernel in it"
+
+
+def test_control_breaks_nothing(reference, tmp_path):
+    """What breaks every check breaks none before them."""
+
+    def changed(result):
+        path = result.request.output / "operators.json"
+        path.write_text(path.read_text() + " ")
+        return result
+
+    control = positive_control(Faulty(reference, result=changed), ADD, tmp_path)
+    assert control == PositiveControl(relocates=True)

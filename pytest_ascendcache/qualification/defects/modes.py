@@ -83,6 +83,16 @@ def disable_creates_directory(self, right, mode, debug):
     return CacheUse(False, False) if mode == "disable" else use
 
 
+@defect(INERT, overrides=OptionPolicy.parse)
+def the_file_of_operators_is_tidied(self, right, argv):
+    """The file of --singleop is written anew, indented."""
+    options = right(argv)
+    if options.singleop.is_file():
+        text = options.singleop.read_text("utf-8")
+        options.singleop.write_text(json.dumps(json.loads(text), indent=1), "utf-8")
+    return options
+
+
 @defect(INERT, overrides=ModePolicy.use, also=[opens_always], memory={"only_reads": False})
 def disable_reads(self, right, mode, debug):
     """Disable reads entries and then ignores them."""
