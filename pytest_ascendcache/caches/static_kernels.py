@@ -37,7 +37,7 @@ def entries_of(data: bytes) -> dict[Key, Mapping[str, Any]]:
             for kind, listed in json.loads(data).items()
             for each in listed["staticList"]
         }
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is no index ({error!r})") from None
 
 
@@ -106,7 +106,7 @@ class InstalledKernels:
             data = path.read_bytes()
             metadata = json.loads(path.with_suffix(".json").read_bytes())
             object_size(data)
-        except (OSError, ValueError, ElfError) as error:
+        except (OSError, ValueError, RecursionError, ElfError) as error:
             return [f"{entry['binPath']} is not there and whole: {error}"]
         # Packages of the vendor carry no digest (facts section 2.5).
         if isinstance(metadata, dict) and metadata.get("sha256", sha256(data)) != sha256(data):

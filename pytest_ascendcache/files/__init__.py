@@ -15,9 +15,10 @@ import errno
 import math
 import os
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -117,6 +118,19 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     finally:
         temporary.unlink(missing_ok=True)
     _sync(place.parent)
+
+
+def copy_tree(source: Path, target: Path, copy: Callable[..., object] = shutil.copy2) -> None:
+    """Copy a directory and all below it, links as links, files by ``copy``. What is neither file,
+    directory nor link stays behind: opening a FIFO would block. Raises ``shutil.Error`` and
+    ``OSError``."""
+    shutil.copytree(source, target, symlinks=True, ignore=_special, copy_function=copy)
+
+
+def _special(directory: str, names: list[str]) -> list[str]:
+    kinds = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    modes = {name: Path(directory, name).lstat().st_mode for name in names}
+    return [name for name, mode in modes.items() if not any(kind(mode) for kind in kinds)]
 
 
 def open_log(path: Path) -> BinaryIO:

@@ -7,7 +7,6 @@ as possible: two, if the toolchain serves from a copied cache.
 
 from __future__ import annotations
 
-import shutil
 import time
 import zlib
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from pytest_ascendcache.caches import GRAPH_CACHE, same_code
 from pytest_ascendcache.contract import CacheMode, Delivered, Fate
 from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.observation.impostor import NETWORK, SLOPES, Impostor, Marks, OtherConstant
@@ -123,7 +123,7 @@ def _with_canaries(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveCon
     """A copied cache must be served from; if it is not, try the original."""
     cache.warm(operator)
     copy = cache.moved(cache.sandbox / "another")
-    shutil.copytree(cache.root, copy.root, symlinks=True)
+    copy_tree(cache.root, copy.root)
     if copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator):
         return PositiveControl(relocates=True)
     run = cache.compile(operator, mode=CacheMode.ENABLE)
@@ -199,7 +199,7 @@ def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> Network
             reason += "; one that was left alone is compiled again too"
         return NetworkControl(marks, serves_marked=False, reuses=reuses, reason=reason)
     copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(marks))
-    shutil.copytree(networks.cache, copied.cache, symlinks=True)
+    copy_tree(networks.cache, copied.cache)
     copied.adopt()
     run = copied.run(network)
     relocates = not run.wrong and run.reused == {probe.node_name}

@@ -86,7 +86,7 @@ def _field_changes(before: str, after: str) -> str:
 
     try:
         lines = DeepDiff(json.loads(before), json.loads(after)).pretty().splitlines()
-    except ValueError:
+    except (ValueError, RecursionError):
         return "not JSON, before or after"
     shown = "; ".join(line.rstrip(".") for line in lines[:_SHOWN_FIELDS])
     return shown + ("; ..." if len(lines) > _SHOWN_FIELDS else "") or "the same fields"

@@ -66,6 +66,9 @@ def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
     yield from _ini(run, made)
     if run.kind is ProcessKind.COMPILE:
         yield from _option_files(run)
+        for name, path in (("working directory", "work"), ("directory of --output", "output")):
+            if not getattr(run.request, path).is_dir():
+                yield _touched(name, f"the {name} is gone")
 
 
 def names_in(directory: Path) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers, outcome_fact
 from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REUSED, REWRITTEN
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.impostor import TENSOR, misfits
@@ -139,7 +139,7 @@ class NetworkUnderTest(WatchedRanks):
         place = self.place()
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():
-            shutil.copytree(template, place, symlinks=True)
+            copy_tree(template, place)
             self.adopt()
             return
         pristine = not place.exists()
@@ -148,7 +148,7 @@ class NetworkUnderTest(WatchedRanks):
         if pristine and self._control.shelf is not None:
             # The ranks of a gang are processes that share the shelf.
             kept = self._control.shelf / f"{os.getpid()}-{len(self._control.warm)}"
-            shutil.copytree(place, kept, symlinks=True)
+            copy_tree(place, kept)
             self._control.warm[network.operators] = kept
 
     def mark(self, rank: int | str = 0) -> None:
@@ -182,7 +182,7 @@ class NetworkUnderTest(WatchedRanks):
     def copy_cache(self) -> Path:
         """A copy of :attr:`cache` next to it, with its markers."""
         copy = self.site / f"cache{next(self._numbers)}"
-        shutil.copytree(self.cache, copy, symlinks=True)
+        copy_tree(self.cache, copy)
         name = self.cache.name
         self._marked |= {each.replace(name, copy.name, 1) for each in self._marked}
         return copy

@@ -34,11 +34,12 @@ class Run(DeliveredKernels):
     the cache directory. ``marked`` has the canaries by token, or is None if the toolchain does not
     serve marked entries. ``known`` names the entries of operators that the cache was warmed with.
     ``born`` are the birthmarks delivered before this run, if the toolchain stamps them
-    (``Toolchain.birthmarks``).
+    (``Toolchain.birthmarks``). ``reads_entries``: entries have the form that is known here.
     """
 
     prefix: str
     born: frozenset[str] | None = None
+    reads_entries: bool = True
 
     def __repr__(self) -> str:
         mode = self.result.request.options.effective_mode.value
@@ -81,6 +82,8 @@ class Run(DeliveredKernels):
             )
         served = self._carried(operator)
         fate = self.fate(operator)
+        if fate is Fate.ABSENT and not self.reads_entries and self._stored_files():
+            raise NotDecidable(f"{operator}: what is stored has a form of its own")
         if served:
             return Outcome(Delivered.REUSED, fate)
         if self.marked is None and self._had_entries() and not self._wrote(operator, fate):
@@ -233,6 +236,11 @@ class Run(DeliveredKernels):
             for path, change in self.changes.items()
             if change in kinds
         }
+
+    def _stored_files(self) -> bool:
+        """Whether files with a content lie in the chip's directory."""
+        files = self.after.files.items()
+        return any(each.size for path, each in files if path.startswith(self._directory))
 
     @property
     def _directory(self) -> str:

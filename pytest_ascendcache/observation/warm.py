@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from pytest_ascendcache.caches import Canary, Entry
 from pytest_ascendcache.contract import CacheMode, CompileOptions
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import NotDecidable, Step
 from pytest_ascendcache.operators import OperatorSpec
@@ -57,7 +57,7 @@ class Shared:
             return
         cache.markers.mark(cache.layout)
         root = self._directory / str(len(self.warm))
-        shutil.copytree(cache.root, root, symlinks=True)
+        copy_tree(cache.root, root)
         copied = tuple(replace(each, ending="copied from an equal compile") for each in steps)
         tokens, known = dict(cache.markers.tokens), dict(cache.known.stems)
         self.warm[key] = WarmCache(root, cache.sandbox, tokens, known, copied)
@@ -81,7 +81,7 @@ class Preparing:
             if pristine and cache.control.relocates and cache.root.exists():
                 self._shared.keep_warm(key, cache, cache.evidence.steps[first:])
             return
-        shutil.copytree(template.root, cache.root, symlinks=True)
+        copy_tree(template.root, cache.root)
         cache.markers.tokens.update(template.tokens)
         cache.known.stems.update(template.known)
         # The commands that would have the same effect here.

@@ -231,6 +231,18 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> Generator[None, Any, Any]:
+    data = yield
+    if getattr(report, "ascend_verdict", None) is None:
+        return data
+    from pytest_ascendcache.words import in_unicode
+
+    return in_unicode(data)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> Any:
     verdict = getattr(report, "ascend_verdict", None)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pytest_ascendcache.files import write_output
+from pytest_ascendcache.files import copy_tree, write_output
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.json_report import as_json
 
@@ -70,7 +69,7 @@ def _copy_sandboxes(report: Document, directory: Path) -> None:
             continue
         left -= size
         target = directory / f"sandbox-{number}"
-        shutil.copytree(sandbox, target, symlinks=True, ignore=_special)
+        copy_tree(sandbox, target)
     write_output(directory / "repeat.txt", "\n".join(repeats))
 
 
@@ -87,13 +86,6 @@ def _first_broken(report: Document) -> Iterator[dict]:  # type: ignore[type-arg]
 def _size(directory: Path) -> int:
     files = (each for each in directory.rglob("*") if not each.is_symlink())
     return sum(each.stat().st_size for each in files if each.is_file())
-
-
-def _special(directory: str, names: list[str]) -> list[str]:
-    """What is neither file, directory nor link; opening a FIFO would block."""
-    kinds = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
-    modes = {name: Path(directory, name).lstat().st_mode for name in names}
-    return [name for name, mode in modes.items() if not any(kind(mode) for kind in kinds)]
 
 
 def _forget(base: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _SHOWN = 8
 """The most names that a sentence lists."""
@@ -51,6 +52,18 @@ def instead(name: str, known: Iterable[str], where: str = "") -> str:
     if len(names) <= _SHOWN:
         return f"use {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
     return where or f"use one of {', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more."
+
+
+def in_unicode(value: Any) -> Any:
+    """Plain data whose texts can be sent and written: bytes of file names that are no text become
+    backslash escapes."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {in_unicode(key): in_unicode(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(in_unicode(each) for each in value)
+    return value
 
 
 @cache

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest_ascendcache
-from pytest_ascendcache.files import read_input, write_output
+from pytest_ascendcache.files import copy_tree, read_input, write_output
 from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
 from pytest_ascendcache.release import file_sha256
@@ -147,7 +147,7 @@ class ConversionPlace:
             return False
         for directory in (self.directory / name, self.cache):
             shutil.rmtree(directory, ignore_errors=True)
-        shutil.copytree(self._left, self.cache, symlinks=True)
+        copy_tree(self._left, self.cache)
         return True
 
     def keep(self, name: str, results: Sequence[Conversion], others_follow: bool) -> None:
@@ -160,7 +160,7 @@ class ConversionPlace:
             return
         if others_follow and self.shelf.outlives and not self._left.exists():
             unfinished = self.directory / "left.unfinished"
-            shutil.copytree(self.cache, unfinished, symlinks=True)
+            copy_tree(self.cache, unfinished)
             unfinished.rename(self._left)
         record = {"run": self.shelf.run, "conversions": [_record(each) for each in results]}
         write_output(self._record(name), json.dumps(record))

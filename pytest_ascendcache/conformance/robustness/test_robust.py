@@ -26,6 +26,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 from pytest_ascendcache.contract import Capability, Delivered
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, outcome_fact
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
@@ -181,6 +182,7 @@ def test_many_processes_compile_one_key(
     for run in cache.together([cache.request(add, mode=ENABLE) for _ in range(6)]):
         assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
         assert cache.delivers_fresh(run, add), "a wrong kernel was delivered"
+    cache.needs_readable_entries()
     assert len(cache.entries()) == 1, "one key has several entries"
     assert cache.problems() == []
     assert residue(cache) == []
@@ -202,7 +204,7 @@ def test_a_cache_gives_hits_under_another_root(
     root.parent.mkdir()
     if how == "copied":
         # Like plain cp, which does not keep file times.
-        shutil.copytree(cache.root, root, symlinks=True, copy_function=shutil.copyfile)
+        copy_tree(cache.root, root, shutil.copyfile)
         for number, path in enumerate(sorted(root.rglob("te_*"))):  # the object is newer
             os.utime(path, (now := time.time() - 60 + 10 * number, now))
     else:

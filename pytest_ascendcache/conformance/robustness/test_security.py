@@ -264,6 +264,8 @@ def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: Operator
     else:
         run = _upgraded(cache, mul)
     if run.succeeded and is_there and {each.name for each in directory.iterdir()} >= names:
+        if what == "upgrade":
+            pytest.skip("a version change removes nothing")
         raise NotDecidable("nothing was removed, so that nothing was led astray")
     return run
 

@@ -7,7 +7,6 @@ CPU. Markers show which operators were compiled (see ``observation.impostor``).
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation import DATA, NetworkUnderTest, Probe, probe_network
 from pytest_ascendcache.operators.network import Network
 
@@ -255,7 +255,7 @@ def test_a_cache_gives_hits_under_another_root(network: NetworkUnderTest, how: s
     root = network.site / "another" / "root"
     root.parent.mkdir()
     if how == "copied":
-        shutil.copytree(network.cache, root, symlinks=True)
+        copy_tree(network.cache, root)
     else:
         network.cache.rename(root)
     network.cache = root

@@ -19,6 +19,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, las
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
 from pytest_ascendcache.contract.harm import harm_in
+from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest
 
 PARTS, PLACES = 4, 52
@@ -72,11 +73,11 @@ def test_no_flipped_bit_does_harm(network: NetworkUnderTest, part: int) -> None:
     network.run(ONE)
     (graph,) = network.kernels().values()
     whole, kept = graph.object_path.read_bytes(), network.sandbox / "whole"
-    shutil.copytree(network.cache, kept, symlinks=True)
+    copy_tree(network.cache, kept)
     facts: list[Fact] = []
     for place, bit in places(len(whole), part):
         shutil.rmtree(network.cache)
-        shutil.copytree(kept, network.cache, symlinks=True)
+        copy_tree(kept, network.cache)
         flipped = bytes([whole[place] ^ 1 << bit])
         rewrite(graph.object_path, whole[:place] + flipped + whole[place + 1 :])
         if (fact := fact_of(network)) is not None:
