@@ -66,8 +66,8 @@ def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
     yield from _ini(run, made)
     if run.kind is ProcessKind.COMPILE:
         yield from _option_files(run)
-        for name, path in (("working directory", "work"), ("directory of --output", "output")):
-            if not getattr(run.request, path).is_dir():
+        for name, each in (("working directory", "work"), ("directory of --output", "output")):
+            if not getattr(run.request, each).is_dir():
                 yield _touched(name, f"the {name} is gone")
 
 

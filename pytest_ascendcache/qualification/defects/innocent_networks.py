@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import sys
 import time
 import zlib
 
@@ -26,6 +27,7 @@ RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名�
 FINDS = "`.info`文件用于查找并确定算子的`.o`文件是否可复用。"
 LATE = "可能会引起不需重新编译算子的部分卡等候超时,导致执行失败。"
 WAITS = "可以通过设置环境变量`HCCL_CONNECT_TIMEOUT`,即多卡间等待时间来避免失败"
+NUMBER = "`ID`为环境变量`RANK_ID`的值"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
 TARGETS = "模型中目标算子信息文件夹"
@@ -114,6 +116,24 @@ def arrivals_renew_patience():
     return [meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
 
 
+class _TellingHost(Host):
+    def _arrive(self, descriptor, message):
+        super()._arrive(descriptor, message)
+        print(f"rank[{message['rank']}] has come", file=sys.stderr)
+
+
+@innocent(LATE, twin="error-names-no-rank", company=NAMES)
+def arrivals_are_told():
+    """Rank 0 prints a line for each rank that comes."""
+    return [meeting_by({Host: _TellingHost})]
+
+
+@innocent(NUMBER, twin="rank-by-int", company=NAMES, overrides=SurroundingsPolicy.rank)
+def blanks_around_a_rank(self, right, environ):
+    """Blanks around RANK_ID are no part of it."""
+    return right({**environ, "RANK_ID": environ.get("RANK_ID", "").strip()})
+
+
 @innocent(
     LATE, twin="claim-outlives-its-holder", company=FILES, overrides=RankDirectoryPolicy.claimed
 )
@@ -165,10 +185,11 @@ def packages_with_a_notice(self, right, manifest, kernels, *arguments):
     overrides=PackagePolicy.publish,
 )
 def a_digest_beside_the_package(self, right, fs, path, content):
-    """Beside a package lies a file with its digest."""
+    """Beside a package lies a file with its digest, and a log."""
     right(fs, path, content)
     line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
-    right(fs, path.with_name(f"{path.name}.sha256"), line.encode())
+    for name in (f"{path.name}.sha256", "op_compiler.log"):
+        right(fs, path.with_name(name), line.encode())
 
 
 @innocent(
