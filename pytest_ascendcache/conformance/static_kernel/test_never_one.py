@@ -175,7 +175,7 @@ def test_of_three_packages_with_one_key_the_last_counts(
     assert kernels.installed.index() == {}
 
 
-MANY = ("pk9", "a.kernel", "Zk", "pk10", "b_2", "pk")
+MANY = ("pk", "a.kernel", "pk1", "pk10", "b_2", "pk9")
 """Packages in install order, which is no order of names, numbers or lengths, nor a reverse one."""
 
 

@@ -337,6 +337,22 @@ def syncs_are_only_announced(self, right, point, path, data, mode=None):
 _WRITES = (RegistryPolicy.write_order, RegistryPolicy.write_indexes)
 
 
+@defect(UNION, overrides=_WRITES, memory={"going": None}, found_later=True)
+def who_begins_alike_is_taken_off_the_list(self, right, fs, ai_core, names):
+    """An uninstall takes packages whose names begin alike off the list, whose last they become."""
+    going = self.memory.going
+    return right(fs, ai_core, [name for name in names if not going or not name.startswith(going)])
+
+
+@who_begins_alike_is_taken_off_the_list.also(RegistryPolicy.remove)
+def _(self, right, fs, ai_core, name, *more, **named):
+    self.memory.going = name
+    try:
+        return right(fs, ai_core, name, *more, **named)
+    finally:
+        self.memory.going = None
+
+
 @defect(UNION, overrides=_WRITES, found_later=True)
 def packages_by_name(self, right, fs, ai_core, names):
     """Packages are loaded in the order of their names."""
