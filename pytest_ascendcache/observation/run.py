@@ -82,7 +82,7 @@ class Run(DeliveredKernels):
             )
         served = self._carried(operator)
         fate = self.fate(operator)
-        if fate is Fate.ABSENT and not self.reads_entries and self._stored_files():
+        if fate is Fate.ABSENT and not self.reads_entries and _fills(self.after, self._directory):
             raise NotDecidable(f"{operator}: what is stored has a form of its own")
         if served:
             return Outcome(Delivered.REUSED, fate)
@@ -237,11 +237,6 @@ class Run(DeliveredKernels):
             if change in kinds
         }
 
-    def _stored_files(self) -> bool:
-        """Whether files with a content lie in the chip's directory."""
-        files = self.after.files.items()
-        return any(each.size for path, each in files if path.startswith(self._directory))
-
     @property
     def _directory(self) -> str:
         """The chip's directory, as a prefix of the paths in snapshots."""
@@ -303,6 +298,11 @@ def _entries(snapshot: Snapshot) -> set[str]:
         for path, state in snapshot.files.items()
         if state.kind == "file" and path.endswith(".json") and "/te_" in path
     }
+
+
+def _fills(snapshot: Snapshot, directory: str) -> bool:
+    """Whether files with a content lie in a directory."""
+    return any(each.size for path, each in snapshot.files.items() if path.startswith(directory))
 
 
 def _bytes(snapshot: Snapshot) -> int:
