@@ -41,9 +41,11 @@ _MODES, _STORES = "security/private-modes", "cache-mode/enable-stores"
 
 
 def named_files(requests: Iterable[Any]) -> dict[Path, str]:
-    """The files of the user that requests name, each with its digest."""
+    """The files of the user that requests name, each with its digest; directories have none."""
     given: dict[Path, str] = {}
     for request in requests:
+        places = (request.work, getattr(request, "output", request.work))
+        given |= dict.fromkeys(filter(Path.is_dir, places), "")
         options = getattr(request, "options", None)
         if not isinstance(options, Mapping):
             options = getattr(request, "raw_options", {})
@@ -61,14 +63,14 @@ def broken_invariants(run: GatedRun[Any], made: set[str]) -> Iterator[Fact]:
     """What became of files that a user wrote. ``made`` are the digests of each ``op_cache.ini``
     that earlier runs made; those of this run are added."""
     for path, digest in run.named.items():
-        if not path.is_file() or sha256(path.read_bytes()) != digest:
+        if not digest:
+            if not path.is_dir():
+                yield _touched(path.name, f"the directory {path.name} is gone")
+        elif not path.is_file() or sha256(path.read_bytes()) != digest:
             yield _touched(path.name, f"{path.name}, which was there before, has another content")
     yield from _ini(run, made)
     if run.kind is ProcessKind.COMPILE:
         yield from _option_files(run)
-        for name, each in (("working directory", "work"), ("directory of --output", "output")):
-            if not getattr(run.request, each).is_dir():
-                yield _touched(name, f"the {name} is gone")
 
 
 def names_in(directory: Path) -> frozenset[str]:

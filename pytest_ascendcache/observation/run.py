@@ -64,7 +64,7 @@ class Run(DeliveredKernels):
         """Stems of the entries whose canary the delivered kernel carries. Raises ``NotDecidable``
         if entries have no canary, so that its absence tells nothing."""
         served = self._carried(operator)
-        if not served and self.marked is None and self._had_entries():
+        if not served and self.marked is None and _has_entries(self.before):
             raise NotDecidable(
                 f"{operator}: this toolchain does not serve marked entries, so nothing tells "
                 "whether the kernel is one that was cached"
@@ -86,7 +86,7 @@ class Run(DeliveredKernels):
             raise NotDecidable(f"{operator}: what is stored has a form of its own")
         if served:
             return Outcome(Delivered.REUSED, fate)
-        if self.marked is None and self._had_entries() and not self._wrote(operator, fate):
+        if self.marked is None and _has_entries(self.before) and not self._wrote(operator, fate):
             raise NotDecidable(
                 f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
                 "tells a reuse from a compile"
@@ -253,9 +253,6 @@ class Run(DeliveredKernels):
             and f"{path.removesuffix('.o')}.json" in self.before.files
         }
 
-    def _had_entries(self) -> bool:
-        return any(path.endswith(".json") for path in self.before.files)
-
     @cached_property
     def _outcomes(self) -> tuple[Outcome | str, ...]:
         """The outcome of each operator, or why it cannot be told."""
@@ -298,6 +295,10 @@ def _entries(snapshot: Snapshot) -> set[str]:
         for path, state in snapshot.files.items()
         if state.kind == "file" and path.endswith(".json") and "/te_" in path
     }
+
+
+def _has_entries(snapshot: Snapshot) -> bool:
+    return any(path.endswith(".json") for path in snapshot.files)
 
 
 def _fills(snapshot: Snapshot, directory: str) -> bool:
