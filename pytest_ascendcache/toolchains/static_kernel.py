@@ -39,6 +39,7 @@ class StaticRequest:
     ``environment`` is added to a cleaned environment; ``opp`` becomes ``ASCEND_OPP_PATH``.
     ``second`` is the real duration, in seconds, of one second of waiting for other cards. ``plan``
     is the fault to inject (``Toolchain.fault_route``). ``umask`` of None is inherited.
+    ``unprivileged`` takes root's rights over files of other users from the process.
     """
 
     program: Program
@@ -49,6 +50,7 @@ class StaticRequest:
     second: float = 1.0
     plan: FaultPlan | None = None
     umask: int | None = None
+    unprivileged: bool = False
 
 
 PackageStarter = Callable[[Sequence[str], Mapping[str, str], Path], Running | None]
@@ -120,11 +122,12 @@ def start_static(
     if request.plan is not None and route is not None:
         program, arguments = route.command(request.plan, program, arguments)
     elif request.program is Program.PACKAGE:
-        forks = packages is not None and request.umask is None
+        forks = request.umask is None and not request.unprivileged
         running = packages(arguments, environment, request.work) if packages and forks else None
         program = arguments.pop(0)
         launcher = ProcessLauncher({})
         if running is not None:
             return StaticProcess(request, launcher.argv(program, arguments), running, deadline)
-    running = launcher.start(Command(program, arguments, environment, request.work, request.umask))
+    of_it = (request.work, request.umask, request.unprivileged)
+    running = launcher.start(Command(program, arguments, environment, *of_it))
     return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

@@ -19,14 +19,16 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
     agrees,
+    are_installed,
     differences,
     leaky,
     misnamed,
     operator,
     told_apart,
 )
+from pytest_ascendcache.conformance.kit.states import ANOTHER, give
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.contract.facts import Delivery, Place
 from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -269,6 +271,33 @@ def test_who_may_read_the_kernels_may_find_them(
                 assert closed == [], kernels.evidence.found(
                     Delivery.NOTHING, f"{who} may read the kernels, but not {min(closed)}"
                 )
+
+
+@rule("static-kernel/install-idempotent")
+def test_a_second_user_installs_and_uninstalls_wholly_or_not_at_all(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """A package of another user is there, who shares the operator package with the group. Whether
+    the second user may add a package, or take that one away, is the installer's choice."""
+    kernels.opp.chmod(0o2775)
+    first, second = (kernels.package(operator(kind), name=kind) for kind in ("Abs", "Exp"))
+    installing = kernels.attempt(replace(kernels.installation(first), umask=0o002))
+    assert installing.succeeded, f"the first install {installing.ending}"
+    for path in (kernels.opp, *kernels.opp.rglob("*")):
+        give(path, ANOTHER)
+    done = {(): [first], (second,): [first, second], (second, first): [second]}
+    there: tuple[Path, ...] = ()
+    for package, doing in ((second, kernels.installation(second)), (first, kernels.removal("Abs"))):
+        before = state_of(kernels.opp)
+        result = kernels.attempt(replace(doing, umask=0o002, unprivileged=True))
+        where = f"the {doing.program.value} of a second user, {package.stem}, {result.ending}"
+        if not result.succeeded:
+            assert state_of(kernels.opp) == before, kernels.evidence.found(
+                Place.TOUCHED, f"{where}, and files are changed"
+            )
+            return
+        there = (*there, package)
+        are_installed(kernels, done[there], where)
 
 
 def _opens(path: Path, root: Path, reads: int, teams: set[int]) -> bool:

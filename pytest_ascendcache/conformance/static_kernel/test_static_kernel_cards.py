@@ -218,8 +218,8 @@ def test_the_first_card_compiles_what_all_cards_need(
     """A drawn number of nodes and of cards in each: an operator that all cards have, and others
     that one or several have, whose files share a name."""
     draw = random.Random(f"{seeded(6)}{number}")
-    local = (3, 4, 5)[number]
-    world = local * draw.randint(1, 8 // local)
+    local = (3, 5, 8)[number]
+    world = local * draw.randint(1, 16 // local)
     slopes = draw.choices([0.5 / 2**power for power in range(world)], k=world)
     networks = [
         probe_network(

@@ -337,6 +337,27 @@ def syncs_are_only_announced(self, right, point, path, data, mode=None):
 _WRITES = (RegistryPolicy.write_order, RegistryPolicy.write_indexes)
 
 
+@defect(UNION, found_later=True)
+def an_install_ends_at_a_list_of_another_user():
+    """Directories are the group's and files their owner's: an install of another user stays half
+    done where the list cannot be written."""
+
+    class OfTheGroup(Fs):
+        directory_mode = 0o770
+
+    class Half(RegistryPolicy):
+        def write_order(self, fs, ai_core, names):
+            if list(names) != self.order(fs, ai_core):
+                with contextlib.suppress(FileNotFoundError):
+                    os.close(os.open(ai_core / "config.ini", os.O_WRONLY))
+            return super().write_order(fs, ai_core, names)
+
+        def give_up(self, *_):
+            pass
+
+    return [OfTheGroup, Half]
+
+
 @defect(UNION, overrides=_WRITES, memory={"going": None}, found_later=True)
 def who_begins_alike_is_taken_off_the_list(self, right, fs, ai_core, names):
     """An uninstall takes packages whose names begin alike off the list, whose last they become."""
