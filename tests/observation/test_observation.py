@@ -464,7 +464,7 @@ def test_control_of_a_toolchain_that_fails_with_the_cache_alone(reference, tmp_p
     ("delivered", "finds"),
     [
         pytest.param(lambda om: replace(om, object=b"").to_bytes(), True, id="no-object"),
-        pytest.param(lambda om: b"", True, id="nothing"),
+        pytest.param(lambda _: b"", True, id="nothing"),
         pytest.param(lambda om: bytes(255 - each for each in om.to_bytes()), False, id="scrambled"),
         pytest.param(lambda om: lzma.compress(om.to_bytes()), False, id="packed"),
     ],
