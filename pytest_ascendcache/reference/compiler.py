@@ -122,7 +122,7 @@ class Compiler:
         stamp = policies.installation.stamp(self._environ)
         current = policies.purge.upgrade(policies.fs, directory.kernel_cache(root), stamp)
         if not current:
-            self._log.warning(f"[{root}] is of another toolchain and cannot be purged; not used")
+            self._log.warning(f"[{root}] is not of this version, and cannot be changed; not used")
             return None
         if policies.mode.purges(options.cache_mode) and not policies.purge.force(
             policies.fs, soc_directory
