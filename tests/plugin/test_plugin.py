@@ -319,18 +319,28 @@ def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
 def test_workers_begin_with_what_costs_the_most_runs(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """
-        import os
+        class Begun:
+            def __init__(self, worker):
+                self.worker = worker
 
-        def pytest_runtest_logstart(nodeid):
-            if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-                with open("begun-" + worker, "a") as file:
+            def pytest_runtest_logstart(self, nodeid):
+                with open("begun-" + self.worker, "a") as file:
                     file.write(nodeid + "\\n")
+
+        def pytest_configure(config):
+            if hasattr(config, "workerinput"):
+                config.pluginmanager.register(Begun(config.workerinput["workerid"]))
         """
     )
     suite.makepyfile(test_mine="def test_mine(): pass")
-    rule = "--ascend-rule=cache-mode/default-is-disable"
-    result = suite.runpytest_subprocess("--ascend-cache", "test_mine.py", rule, "-n", "2")
+    room = "pytest_ascendcache.conformance.cache_mode"
+    cheap = [
+        f"{room}.test_cache_mode::test_default_{what}_nothing" for what in ("stores", "serves")
+    ]
+    costly = f"{room}.test_scale::test_another_version_empties_every_chip"
+    named = ("test_mine.py", "--pyargs", *cheap, costly)
+    result = suite.runpytest_subprocess("--ascend-cache", *named, "-n", "2")
     assert result.ret == pytest.ExitCode.OK
     begun = [path.read_text().splitlines() for path in suite.path.glob("begun-*")]
-    assert any("without_a_directory" in each[0] for each in begun)
+    assert any("every_chip" in each[0] for each in begun)
     assert any("test_mine" in each[-1] for each in begun)
