@@ -79,6 +79,7 @@ class VersionParts:
     def filled(self) -> set[str]:
         """Store an entry in an empty cache, and return the tokens of its markers. An entry of an
         earlier version may stay, and be served to that version again."""
+        self._cache.needs_readable_entries()
         remove(self._cache.root)
         self.served()
         self._cache.mark()
