@@ -349,13 +349,15 @@ def a_megabyte_is_a_million_bytes(self, right, size, limits):
 
 @innocent(UNIT, twin="orphans-do-not-count", company=NAMES, overrides=AgingPolicy.choose)
 def sizes_in_blocks(self, right, units, limits, now_ns):
-    """The space that files take counts, in blocks of 4096 bytes."""
+    """The space that files take on disk counts, as for du."""
     rounded = {Unit(tuple(map(_in_blocks, each.files))): each for each in units}
     return [rounded[each] for each in right([*rounded], limits, now_ns)]
 
 
 def _in_blocks(seen):
-    return replace(seen, size=-(-seen.size // 4096) * 4096)
+    with contextlib.suppress(OSError):
+        return replace(seen, size=seen.path.lstat().st_blocks * 512 if seen.size else 0)
+    return seen
 
 
 @innocent(RENEWS, twin="serves-once", company=TIMES, overrides=Fs.renew_access_time)
