@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.files import append_output, open_log, open_output, read_input, write_output
+from pytest_ascendcache.files import (
+    append_output,
+    copy_tree,
+    open_log,
+    open_output,
+    read_input,
+    write_output,
+)
 
 OLD = "what was there"
 
@@ -302,3 +309,13 @@ def test_the_summary_of_a_job_is_added_to(
     pytester.runpytest_subprocess("-p", "no:cacheprovider", _cache(pytester.path))
     assert summary.read_text().startswith(OLD + "\n")
     assert len(summary.read_text()) > len(OLD) + 1
+
+
+def test_a_directory_is_copied_without_what_is_no_file(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "below").mkdir(parents=True)
+    (source / "below" / "file").write_bytes(b"content")
+    (source / "link").symlink_to("nowhere")
+    os.mkfifo(source / "below" / "fifo")
+    copy_tree(source, tmp_path / "copy")
+    assert {path.name for path in (tmp_path / "copy").rglob("*")} == {"below", "file", "link"}

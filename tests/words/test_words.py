@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.words import count, instead, nearest
+from pytest_ascendcache.words import count, in_unicode, instead, nearest
 
 RULES = ("cache-mode/enable-stores", "cache-mode/enable-reuses", "robustness/disk-full")
 
@@ -52,3 +52,8 @@ def test_what_to_write_instead_is_one_sentence_however_many_names_there_are() ->
         "pytest --ascend-rules lists them."
     )
     assert instead("zzz", many).endswith("and 292 more.")
+
+
+def test_bytes_of_names_that_are_no_text_are_escaped() -> None:
+    given = {"a\udcff": ["算子", ("x\udc80", 1, None)]}
+    assert in_unicode(given) == {"a\\udcff": ["算子", ("x\\udc80", 1, None)]}
