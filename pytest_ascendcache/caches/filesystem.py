@@ -47,7 +47,7 @@ def probe_file_system(directory: Path) -> FileSystem:
         behaviour = AccessTimes.NONE
     else:
         behaviour = AccessTimes.STRICT if renews_new else AccessTimes.RELATIME
-    return FileSystem(mount_type(directory), behaviour)
+    return FileSystem(_mount_type(directory), behaviour)
 
 
 def _renews(path: Path, offset: int) -> bool:
@@ -59,7 +59,7 @@ def _renews(path: Path, offset: int) -> bool:
     return path.stat().st_atime_ns != before
 
 
-def mount_type(directory: Path) -> str:
+def _mount_type(directory: Path) -> str:
     """The file-system type of a directory's mount, from the kernel's table of mounts."""
     device = directory.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
-from pytest_ascendcache.caches.filesystem import mount_type
 from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.contract import (
@@ -52,10 +51,6 @@ ORPHANS = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary",
 """Kinds of files in a cache that are no complete entry."""
 
 
-_MOST_IN_MEMORY = 32 * MEGABYTE
-"""Bytes that a file may take of a file system in memory, which a container may have little of."""
-
-
 class Shelf:
     """Named entries in one chip's directory, next to those of real operators."""
 
@@ -67,7 +62,6 @@ class Shelf:
         self._laid: dict[str, tuple[int, float]] = {}  # name -> bytes, seconds idle
         self._since = time.time()
         self._on_the_mount = False
-        self._in_memory = mount_type(cache.sandbox) in ("tmpfs", "ramfs")
         cache.drop_own_limits()
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
@@ -83,8 +77,7 @@ class Shelf:
             with entry.object_path.open("wb") as file:
                 file.write(_HEAD)
                 file.truncate(object_size)
-                if object_size <= _MOST_IN_MEMORY or not self._in_memory:
-                    _allocate(file.fileno(), object_size)
+                _allocate(file.fileno(), object_size)
             for path in (entry.object_path, entry.metadata_path):
                 path.chmod(0o640)
                 rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
