@@ -21,6 +21,12 @@ _LOADED = frozenset(
 )
 """Suffixes of what toolchains load or run."""
 
+TEMPORARY = re.compile(
+    r".*\.te?mp|.*\.(part|partial|filepart)|\..+\.(o|so|h|json|info|ini|lock|run)\.\w{6}",
+    re.DOTALL,
+)
+"""Temporary files of writers: of toolchains, of downloads, and rsync's."""
+
 _KEPT_BY_HAND = re.compile(
     r".*(~|\.(bak|orig|old|save|rej|sw[a-p]|md|txt|rst|log|patch|diff))|#.*#|\.git\w*|README.*"
     r"|LICENSE.*|\.DS_Store|Thumbs\.db",
@@ -31,7 +37,7 @@ _KNOWN = tuple(
     (re.compile(pattern), what)
     for pattern, what in (
         (r".*\.lock|\.op_cache\.lock|kernel_build_tmp\.key", "locks"),
-        (r".*\.te?mp", "temporary files"),
+        (TEMPORARY.pattern, "temporary files"),
         (r"op_cache\.ini", "limits of a cache"),
         (r"version\.info", "versions"),
         (r"\.nfs[0-9a-f]+", "files that NFS keeps while they are open"),

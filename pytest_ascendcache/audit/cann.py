@@ -152,6 +152,11 @@ class KernelFolder(EntryJudge):
             raise metadata.blame(Check.METADATA, detail)
         if fields["binFileSuffix"] == ".o" and fields["binFileName"] != stem:
             detail = f"binFileName is {fields['binFileName'][:90]!r}: another kernel's object"
+            if fields["binFileName"].startswith(stem):
+                cut = len(fields["binFileName"]) - len(stem)
+                detail = (
+                    f"binFileName has {cut} characters more than its file's name, which was cut"
+                )
             raise metadata.blame(Check.METADATA, detail)
         if fields["binFileSuffix"] != ".o":
             object_name = fields["binFileName"] + fields["binFileSuffix"]

@@ -146,7 +146,8 @@ class CardsOfJobs:
             )
             self.ledger.add(Check.RANKS_AGREE, units[number], detail)
         for number in _odd(chips):
-            detail = f"has kernels for {chips[number]}, and most cards have those of another chip"
+            others = next((each for each in chips.values() if each != chips[number]), "")
+            detail = f"has kernels for {chips[number]}, and other cards have those for {others}"
             self.ledger.add(Check.ONE_TOOLCHAIN, units[number], detail)
 
     def _own_devices(self, judges: Mapping[int, EntryJudge]) -> dict[int, int]:

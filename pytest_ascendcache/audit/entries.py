@@ -96,13 +96,16 @@ class EntryJudge(ABC):
 class Toolchains:
     """How many kernels of a unit each toolchain made, and the paths of the first few.
 
-    ``machines`` counts the machines of the objects, as their ELF headers number them.
+    ``machines`` counts the machines of the objects, as their ELF headers number them, and
+    ``debugged`` those with debugging information.
     """
 
     machines: Counter[int] = field(default_factory=Counter)
     of_machine: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
     kernels: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    debugged: int = 0
+    with_debugging: list[str] = field(default_factory=list)
     _last: tuple[bytes, str] = (b"", "")
 
     def add(self, metadata: Mapping[str, Any], data: bytes, path: str) -> None:
@@ -111,6 +114,10 @@ class Toolchains:
         self.machines[machine] += 1
         if len(self.of_machine[machine]) < _SHOWN:
             self.of_machine[machine].append(path)
+        if b".debug_info" in data:
+            self.debugged += 1
+            if len(self.with_debugging) < _SHOWN:
+                self.with_debugging.append(path)
         comment, maker = self._last
         plain = "target" not in metadata and _VERSIONS.isdisjoint(metadata)
         # Nearly every kernel has the maker of the one before, which saves parsing its ELF file.

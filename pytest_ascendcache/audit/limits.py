@@ -21,10 +21,12 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Ini:
-    """The keys that an ``op_cache.ini`` sets, and what is wrong with the file."""
+    """The keys that an ``op_cache.ini`` sets, what is wrong with the file, and whether its section
+    is found, without which nothing in it counts."""
 
     values: Mapping[str, str]
     problems: tuple[str, ...]
+    counts: bool = True
 
     @property
     def stamps(self) -> dict[str, str]:
@@ -57,17 +59,17 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
             if not section:
                 stray = stray or key
     problems = [*([twice] if twice else []), *_of_values(values, edition or default())]
-    if problem := _of_text(text, behind, stray, other):
+    if stamps := _of_stamps(text):
+        problems.insert(0, stamps)
+    unread = _why_unread(text, other)
+    if problem := unread or _of_text(behind, stray):
         problems.insert(0, problem)
-    return Ini(values, tuple(problems))
+    return Ini(values, tuple(problems), counts=not unread)
 
 
-def _of_text(text: str, behind: str, stray: str, other: str) -> str:
-    """Return why CANN does not find the section's keys; empty if it does.
-
-    ``behind`` is a key on the section's own line and ``stray`` one outside of any section.
-    ``other`` is the first other section by name that has keys: CANN takes sections in that order.
-    """
+def _why_unread(text: str, other: str) -> str:
+    """Return why CANN reads nothing of the file; empty if it does. ``other`` is the first other
+    section by name that has keys: CANN takes sections in that order."""
     if not text.strip():
         return "is empty: a writer was interrupted, or the file was cut"
     head = f"[{SECTION}]"
@@ -75,12 +77,37 @@ def _of_text(text: str, behind: str, stray: str, other: str) -> str:
         return f"has no section {head}, so nothing in it counts"
     if not any(line.startswith(head) for line in text.splitlines()):
         return f"has something before {head}: the section has to start its line to be found"
-    if behind:
-        return f"has {behind[:40]!r} behind {head}: each key needs a line of its own"
-    if stray:
-        return f"sets {stray} outside of {head}"
     if other and other < SECTION:
         return f"has a section [{other}]: CANN meets it first and ignores the whole file"
+    return ""
+
+
+def _of_text(behind: str, stray: str) -> str:
+    """Return which key CANN does not find; empty if it finds all. ``behind`` is a key on the
+    section's own line and ``stray`` one outside of any section."""
+    if behind:
+        return f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
+    return f"sets {stray} outside of [{SECTION}]" if stray else ""
+
+
+def _of_stamps(text: str) -> str:
+    """Return why CANN takes the versions in the file for those of another toolchain; empty if it
+    does not. It compares them with their carriage returns, and to write new ones it looks for the
+    names before ``=`` as they stand."""
+    for line in text.split("\n"):
+        key, _, value = line.partition("=")
+        if key.strip(" \t") not in _STAMPS or not value.strip():
+            continue
+        if value.endswith("\r"):
+            return (
+                f"has CRLF line ends, which {key.strip()} takes for a part of the version: the "
+                "next compile empties the cache"
+            )
+        if key.strip(" \t") != key:
+            return (
+                f"has a blank beside {key.strip()}: after a change of version every compile "
+                "empties the cache, because the new one is never written"
+            )
     return ""
 
 
@@ -115,7 +142,7 @@ def limits_of(
 ) -> tuple[CacheLimits, str]:
     """Return a cache's limits and their origin. The first file with valid limits wins."""
     for path, ini in inis.items():
-        if (limits := ini_limits(ini.values, edition)) is not None:
+        if ini.counts and (limits := ini_limits(ini.values, edition)) is not None:
             return limits, path
     is_set = any(name in environment for name in edition.variables)
     origin = "the environment" if is_set else "the default"

@@ -59,7 +59,7 @@ def page(result: Audit, language: Language, width: int = WIDTH) -> list[str]:
             put(fault.strip(), 6)
         if (more := result.found[check].count - _FIRST) > 0:
             put(f"and {more} more", 6)
-    if _MISSES & result.found.keys():
+    if CacheKind.SOC in result.kinds.values() and _MISSES & result.found.keys():
         lines += ["", *wrapped(text("audit_why", language, place=result.directory), 0, width)]
     return lines
 

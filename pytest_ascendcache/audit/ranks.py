@@ -65,9 +65,10 @@ def _waiting(sets: Mapping[int, Keys], union: Keys) -> str:
     """Return which ranks wait at the next start, and for how long."""
     whole = [str(rank) for rank, own in sets.items() if len(own) == len(union)]
     who = f"ranks {', '.join(whole[:8])}" + (" ..." if len(whole) > 8 else "")
+    who = who if len(whole) > 1 else f"rank {whole[0]}" if whole else "the others"
     return (
-        f"at the next start {who if whole else 'the others'} wait until it has compiled them, and "
-        f"fail after {TIMEOUT} ({SHORTEST_WAIT} s unless it is set; newer MindSpore sets 600)"
+        f"at the next start {who} will wait until it has compiled them, and fail after {TIMEOUT} "
+        f"({SHORTEST_WAIT} s unless it is set; newer MindSpore sets 600)"
     )
 
 
@@ -97,7 +98,7 @@ def compare_objects(
         mine = differing[owners[differing] == rank]
         which = ", ".join(names(rank, frozenset(keys[mine[:_NAMED]].tolist())))
         detail = (
-            f"{len(mine)} of its kernels are not those of the rank before, under the same names "
+            f"{len(mine)} of its kernels are not those of another rank, under the same names "
             f"({which}): the ranks do not run the same code"
         )
         ledger.add(Check.RANK_DUPLICATES, directories[rank], detail, int(sizes[mine].sum()))

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pytest_ascendcache.audit.account import is_loadable, known
+from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
 from pytest_ascendcache.audit.agreement import chip_of
 from pytest_ascendcache.audit.beside import Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
@@ -38,7 +38,6 @@ from pytest_ascendcache.contract.editions import default
 _NAMED = 20
 """How many paths of one owner are named."""
 
-_TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset(
     (".lock", ".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run")
 )
@@ -185,7 +184,7 @@ class _Scan:
             return
         if place is not None:
             self._seen(folder, name, info)
-        if place is not None and name.endswith(_TEMPORARY):
+        if place is not None and TEMPORARY.fullmatch(name):
             path, detail = folder.path(name), "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
         is_judged = False

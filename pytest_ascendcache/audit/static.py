@@ -70,7 +70,8 @@ class AuditedInstallation(EntryJudge):
 
     _: KW_ONLY
     unit: str
-    has_index: bool = False
+    indexed: set[str] = field(default_factory=set)
+    chips: set[str] = field(default_factory=set)
     packages: set[str] = field(default_factory=set)
     selected: set[str] | None = None
     missing: list[str] = field(default_factory=list)
@@ -81,7 +82,8 @@ class AuditedInstallation(EntryJudge):
         parts = inside.split("/")
         is_kernel = len(parts) == 3 and not {"config", "scripts"} & {*parts[:2]}
         if name == "binary_info_config.json":
-            self.has_index = True
+            # A package has an index of its own, for its installer; a process reads the common one.
+            self.indexed |= {*parts[1:]} if parts[0] == "config" else set()
             self._index(folder, name, "../" * len(parts))
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
@@ -91,6 +93,7 @@ class AuditedInstallation(EntryJudge):
         elif suffix == ".json" and is_kernel:
             self.entries += 1
             self.packages.add(parts[0])
+            self.chips.add(parts[1])
             _check_kernel(folder, stem, parts[1])
         else:  # a config directory also has what each kernel was compiled for, by the installer
             return (suffix == ".o" and is_kernel) or (suffix == ".json" and "config" in parts)
@@ -104,8 +107,8 @@ class AuditedInstallation(EntryJudge):
 
     def conclude(self) -> None:
         """Compare the packages that are installed with those that are selected and indexed."""
-        if self.entries and not self.has_index:
-            detail = "there is no binary_info_config.json: its kernels are never found"
+        for chip in sorted(self.chips - self.indexed):
+            detail = f"there is no config/{chip}/binary_info_config.json: no kernel is ever found"
             self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
         unselected = set[str]() if self.selected is None else self.packages - self.selected
         for package in sorted(unselected):

@@ -183,6 +183,7 @@ class Summary:
         for unit, judge in sorted(self.result.units.items()):
             if not isinstance(judge, (KernelFolder, RankKernels)):
                 continue
+            self._debugged(unit, judge.toolchains)
             (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
             # Another compiler's objects have been reported as that.
             for machine, count in others if len(judge.toolchains.counts) < 2 else ():
@@ -204,6 +205,20 @@ class Summary:
                                 f"{value[:40]}: they are older than their stamp"
                             )
                             self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
+
+    def _debugged(self, unit: str, kernels: Toolchains) -> None:
+        """Report kernels with debugging information beside others: a debug switch was on when they
+        were stored. Where all have it, the toolchain may always add it."""
+        others = kernels.machines.total() - kernels.debugged
+        for path in kernels.with_debugging if others else ():
+            detail = (
+                f"is one of {kernels.debugged} kernels with debugging information, and {others} "
+                "have none: results of debugging are not to be cached"
+            )
+            self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
+        if kernels.debugged and not others:
+            note = f"{printable(unit or '.')}: all kernels have debugging information"
+            self._notes(Check.ONE_TOOLCHAIN).append(note)
 
     def _chips(self) -> None:
         """Report kernels that stand with another chip: their maker says so, or an equal file of the

@@ -158,6 +158,8 @@ def _of_package(read: Read, size: int) -> str | None:
     head = read(0, _HEAD)
     if (rest := _REST.match(head)) is not None:
         digest = _digest(hashlib.sha256(), read, rest.end(), size)
+        if digest != rest[1].decode() and b"PK\3\4" in head and (cut := _of_zip(read, size)):
+            return cut
         return _of_digest("sha256", digest, rest[1].decode())
     sizes, lines = _SIZES.search(head), _LINES.search(head)
     if sizes is None or lines is None:

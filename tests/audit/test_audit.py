@@ -147,7 +147,7 @@ def test_ranks_may_have_a_directory_of_a_device_each(tmp_path: Path) -> None:
     (finding,) = result.found[Check.RANKS_AGREE].first
     assert finding.path == "device1/rank_1/kernel_meta"
     assert "lacks 1 of 3 kernels that other ranks have (add_" in finding.detail
-    assert "ranks 0, 2 wait until it has compiled them" in finding.detail
+    assert "ranks 0, 2 will wait until it has compiled them" in finding.detail
     assert "HCCL_CONNECT_TIMEOUT (120 s" in finding.detail
 
 

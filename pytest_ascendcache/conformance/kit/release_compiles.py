@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, ImplModeTables
@@ -24,6 +25,23 @@ class Fresh:
     kernels: Mapping[str, KernelDigest]
     steps: tuple[Step, ...]
     sandbox: str
+
+
+class Served(NamedTuple):
+    """How many of a release's kernels come from a cache; ``served`` is None if that is not known."""
+
+    served: int | None
+    kernels: int
+
+    def __str__(self) -> str:
+        if self.served is None:
+            return "which kernels were served is not known"
+        return f"{self.served} of {self.kernels} kernels served"
+
+    @property
+    def is_few(self) -> bool:
+        """Whether a cache that was filled for this release would serve more: most of them."""
+        return self.served is not None and 2 * self.served < self.kernels
 
 
 class ReleaseCompiles:
@@ -102,17 +120,10 @@ class ReleaseCompiles:
             for key in unlike
         ]
 
-    def served(self, run: Run) -> str:
-        """Says how many kernels came from the cache."""
-        if run.marked is None:
-            return "which kernels were served is not known"
+    def served(self, run: Run) -> Served:
+        """How many of the operators' kernels came from the cache."""
         served = sum(bool(run.served_from(each)) for each in self.operators.values())
-        return f"{served} of {len(self.operators)} kernels served"
-
-    def serves_nothing(self, run: Run) -> bool:
-        """Whether a cache serves none of the operators, as far as that can be told."""
-        marked = run.marked is not None
-        return marked and not any(run.served_from(each) for each in self.operators.values())
+        return Served(None if run.marked is None else served, len(self.operators))
 
     def _fresh(self) -> dict[str, KernelDigest]:
         empty = self.cache.elsewhere(self.cache.new_output())

@@ -12,6 +12,7 @@ from pytest_ascendcache.conformance.kit.conversion_shelf import (
     ConversionShelf,
 )
 from pytest_ascendcache.conformance.kit.converting import AT_ONCE, Converter, Stage
+from pytest_ascendcache.conformance.kit.release_compiles import Served
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import (
@@ -136,19 +137,12 @@ class ReleaseConversions:
         assert parts is not None
         return parts
 
-    def served(self, conversion: Conversion) -> str:
-        """Says how many of a conversion's kernels came from the cache."""
-        if conversion.parts is None or not self.cache.marks:
-            return "which kernels were served is not known"
-        kernels = conversion.parts.kernels
+    def served(self, conversion: Conversion) -> Served:
+        """How many of a conversion's kernels came from the cache."""
+        kernels = conversion.parts.kernels if conversion.parts is not None else ()
         served = sum(bool(each.served_from) for each in kernels)
-        return f"{served} of {len(kernels)} kernels served"
-
-    def serves_nothing(self, conversion: Conversion) -> bool:
-        """Whether a cache serves no kernel of a conversion, as far as that can be told."""
-        if conversion.parts is None or not self.cache.marks or not conversion.parts.kernels:
-            return False
-        return not any(each.served_from for each in conversion.parts.kernels)
+        is_known = conversion.parts is not None and self.cache.marks
+        return Served(served if is_known else None, len(kernels))
 
     def digests(self) -> dict[str, KernelDigest]:
         """The fresh model's kernels by name, for the manifest."""

@@ -93,10 +93,9 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
         pytest.skip(f"no cache of {release.soc} goes with the release")
     for each in every:
         problems += conversions.unlike_fresh(each)
-        if conversions.serves_nothing(each):
-            problems.append(useless(Path(each.source.removeprefix("a conversion from ")), "kernel"))
-        note = f"{release.name}, {each.source}: {conversions.served(each)}"
-        conversions.cache.evidence.notes.append(note)
+        served, place = conversions.served(each), each.source.removeprefix("a conversion from ")
+        problems += useless(Path(place), served, "kernel")
+        conversions.cache.evidence.notes.append(f"{release.name}, {each.source}: {served}")
     judge(problems)
 
 

@@ -14,6 +14,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.release_compiles import (
     Fresh,
     ReleaseCompiles,
+    Served,
     release_tables,
 )
 from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
@@ -220,9 +221,9 @@ def test_caches_of_the_release_serve_fresh_kernels(
         copied += 1
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
-        if compiles.serves_nothing(run):
-            problems.append(useless(place, "operator"))
-        cache.evidence.notes.append(f"{release.name}, {place.name}: {compiles.served(run)}")
+        served = compiles.served(run)
+        problems += useless(place, served, "operator")
+        cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
     if not copied:
         pytest.skip(f"no cache of {release.soc} goes with the release")
     judge(problems)
@@ -238,12 +239,17 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
     judge(problems)
 
 
-def useless(cache: Path, what: str) -> Problem:
-    """The problem of a shipped cache that has kernels of the chip and serves none."""
-    return Problem(
-        f"{cache} serves no {what} of the release: its kernels are of something else",
-        "a cache filled by the release's own command, or no such cache",
-    )
+def useless(cache: Path, served: Served, what: str) -> list[Problem]:
+    """The problem of a shipped cache that has kernels of the chip and serves few or none."""
+    if not served.is_few:
+        return []
+    how = f"{cache} serves no {what} of the release: its kernels are of something else"
+    if served.served:
+        how = (
+            f"{cache} serves {served.served} of {served.kernels} {what}s of the release: it lacks "
+            "the others, or has them of something else"
+        )
+    return [Problem(how, "a cache filled by the release's own command, or no such cache")]
 
 
 @pytest.fixture

@@ -114,6 +114,13 @@ def index_names_missing_kernel(place: Path) -> None:
     _list_kernel(place, "static_kernel_1/ascend910b/Add/gone.o")
 
 
+@_wrong(installed_kernels, WHOLE, what="the common index is gone, a package keeps its own")
+def common_index_gone(place: Path) -> None:
+    config = "config/ascend910b/binary_info_config.json"
+    put(place / "static_kernel_261121150000" / config, (place / config).read_bytes())
+    (place / config).unlink()
+
+
 def _list_kernel(place: Path, path: str) -> None:
     index = place / "config/ascend910b/binary_info_config.json"
     edit(index, lambda fields: fields["Add"]["staticList"].append({"binPath": path}))
@@ -285,6 +292,8 @@ _ini(
     breaks="",
 )
 _ini("ini_indented", " " + INI, "an ini whose section does not start its line")
+_ini("ini_with_crlf", INI.replace("\n", "\r\n"), "an ini with CRLF behind its versions")
+_ini("ini_with_blanks", INI.replace("=", " = "), "an ini with blanks beside its versions")
 _ini("ini_empty", "", "an ini that was cut to nothing")
 _ini(
     "ini_one_version",
@@ -301,6 +310,11 @@ def ini_stale(cache: KernelCache) -> None:
 @_wrong(kernel_cache, LEFTOVERS, what="a temporary file of a writer that was killed")
 def temporary_file_left(cache: KernelCache) -> None:
     put(cache.soc / f"{cache.entries[1].object.name}_4711_1700000000_99.temp", b"half")
+
+
+@_wrong(kernel_cache, LEFTOVERS, what="the first half of an object, as rsync was to name it")
+def temporary_file_of_rsync(cache: KernelCache) -> None:
+    put(cache.soc / f".{cache.entries[1].object.name}.aB3xQz", elf_object(b"half")[:100])
 
 
 @_wrong(kernel_cache, LEFTOVERS, what="the lock of a kernel that is gone")
@@ -345,6 +359,16 @@ def rank_lacks_graph(made: list[Path]) -> None:
 @_wrong(ranks, DUPLICATES, what="ranks with different kernels of one name")
 def ranks_with_different_kernels(job: Job) -> None:
     job[1][0].replace_object(elf_object(b"something else"))
+
+
+@_wrong(kernel_cache, TOOLCHAIN, what="a kernel with debugging information among others")
+def kernel_with_debugging(cache: KernelCache) -> None:
+    with_debugging(cache.entries[1])
+
+
+def with_debugging(kernel: SceneKernel) -> None:
+    """Give a kernel debugging information, as its compiler does under a debug switch."""
+    kernel.replace_object(elf_object(kernel.object.stem.encode() + b"\0.debug_info\0"))
 
 
 @_wrong(kernel_cache, TOOLCHAIN, what="one kernel of an older compiler")

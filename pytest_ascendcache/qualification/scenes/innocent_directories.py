@@ -13,7 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import scene
-from pytest_ascendcache.qualification.scenes.audit import INI_OF_8, Job, Made, audited
+from pytest_ascendcache.qualification.scenes.audit import (
+    INI_OF_8,
+    Job,
+    Made,
+    audited,
+    with_debugging,
+)
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
     KernelCache,
@@ -100,6 +106,12 @@ def metadata_on_one_line(cache: KernelCache) -> None:
 def objects_without_compiler(cache: KernelCache) -> None:
     for each in cache.entries:
         each.replace_object(elf_object(each.object.stem.encode(), ""))
+
+
+@_free(kernel_cache, PLACE, twin="kernel-with-debugging", what="all have debugging information")
+def all_with_debugging(cache: KernelCache) -> None:
+    for each in cache.entries:
+        with_debugging(each)
 
 
 @_free(kernel_cache, PLACE, twin="object-of-another", what="equal objects are hard links")

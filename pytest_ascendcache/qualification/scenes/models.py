@@ -161,6 +161,17 @@ def model_with_the_cache_of_another(directory: Path) -> list[str]:
     return judge(path)
 
 
+@scene(CACHED, what="the cache has two of the model's five kernels")
+def model_with_a_cache_that_serves_few(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _convert(path, "cache")
+    for kind in ("fused_op", "softmaxv2"):
+        for entry in _entries(directory, kind):
+            entry.unlink()
+            entry.with_suffix(".o").unlink()
+    return judge(path)
+
+
 @scene(UNCHANGED, what="a weight comes from the cache because it begins like the right one")
 def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     defect = "weights-by-their-beginning"
