@@ -15,6 +15,9 @@ TIMEOUT = "HCCL_CONNECT_TIMEOUT"
 SHORTEST_WAIT, LONGEST_WAIT = 120, 7200
 """The range of this time in seconds. Source: facts ``mindspore-incremental`` section 1.8."""
 
+LONGEST_SURE_RANK = 5
+"""Digits of the longest rank id that no toolchain has a reason to refuse."""
+
 SUFFIXES = (".o", ".json", ".info")
 """The suffixes of a kernel's files (document M, overview)."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers, outcome_fact
 from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REUSED, REWRITTEN
-from pytest_ascendcache.contract.ranks import Phase, is_rank_id
+from pytest_ascendcache.contract.ranks import LONGEST_SURE_RANK, Phase, is_rank_id
 from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
@@ -26,9 +26,6 @@ from pytest_ascendcache.toolchains import (
     ToolchainError,
     TrainRequest,
 )
-
-_DIGITS = 5
-"""Longest rank id that no toolchain has a reason to refuse."""
 
 
 class NetworkUnderTest(WatchedRanks):
@@ -217,7 +214,7 @@ class NetworkWitness:
         last = self._runs[-1]
         rank = last.result.request.environment.get("RANK_ID", "")
         # A rank id that a toolchain may refuse tells nothing about the cache.
-        rank = rank if is_rank_id(rank) and len(rank) <= _DIGITS else ""
+        rank = rank if is_rank_id(rank) and len(rank) <= LONGEST_SURE_RANK else ""
         base = self._networks.request(last.network, rank or None)
         run = last
         for _ in range(LATER_RUNS):

@@ -1,6 +1,7 @@
 """What each operator type computes, as formulas in numpy float64, and inputs that suit it.
 
-Layout is NCHW for operators that have a layout. ``semantics`` is the public side of this module.
+Layout is NCHW for operators that have a layout. ``OPERATORS`` has the semantics of every type, by
+CANN's name; ``semantics`` evaluates and samples them.
 
 Source: CANN's operator prototypes (``REG_OP``), with their names, attributes and defaults.
 """
@@ -36,16 +37,17 @@ _MOST_TENSORS = 64
 _ANY = Domain(0.0, 2.0, signed=True)
 _POSITIVE = Domain(0.25, 4.0)
 SUMMED = Domain(0.25, 1.0)
+"""Of one sign, so that a sum does not cancel."""
 _DIVISOR = Domain(0.5, 2.0, signed=True)
 _SCALE = Domain(0.5, 1.5)
 _OFFSET = Domain(4.0, 5.0)
 """Keeps the result of a normalisation from zero, so that the sum does not cancel."""
 _NORMALISED = Domain(1.0, 3.0)
 """Elements whose mean is not near zero."""
-_STANDARDISED = (Domain(3.0, 4.0), _SCALE, _OFFSET, Domain(0.5, 1.5), Domain(0.5, 1.5))
+_STANDARDISED = (Domain(3.0, 4.0), _SCALE, _OFFSET, _SCALE, _SCALE)
 """x, scale, offset, mean and variance: the mean is not near x, and the variance not near 0."""
 _PLACE = Domain(0.0, 0.25)
-"""Indices 0 and 1, since integers are sampled in quarters; every table has two slices."""
+"""Indices 0 and 1: an integer is sampled as four times a value; every table has two slices."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,15 @@ class Operator:
 
     ``compute(spec, *inputs)`` returns the outputs; an unconnected input is ``None``. From ``least``
     to ``most`` inputs may be connected. The operator is well conditioned in ``domain``, which all
-    inputs share or each has for itself. ``index_input`` is the input, if any, that is no data but
-    selects axes or extents. ``layout``: the operator depends on the layout of images.
+    inputs share or each has for itself. ``index_inputs`` are those that are no data but select
+    axes or extents. ``layout``: the operator depends on the layout of images.
     """
 
     compute: Callable[..., Array | list[Array]]
     least: int = 1
     most: int = 1
     domain: Domain | tuple[Domain, ...] | Callable[[OperatorSpec], Domain] = _ANY
-    index_input: int | None = None
+    index_inputs: tuple[int, ...] = ()
     layout: bool = False
 
 
@@ -98,7 +100,7 @@ def _ints(spec: OperatorSpec, name: str, length: int | None = None) -> tuple[int
     if spec.attribute(name) is None:
         return None
     numbers: tuple[int, ...] = _attribute(spec, name, None, tuple, "a list of integers")
-    if not all(isinstance(each, int) for each in numbers):
+    if any(type(each) is not int for each in numbers):
         raise ValueError(f"the attribute {name} is {numbers!r}; write a list of integers")
     if length is not None and len(numbers) != length:
         raise ValueError(f"the attribute {name} has {len(numbers)} elements; write {length}")
@@ -474,9 +476,6 @@ def _slice(
     return x[tuple(chosen)]
 
 
-# The inputs for which each operator is well conditioned.
-
-
 def _castable(spec: OperatorSpec) -> Domain:
     target = real_type(spec.outputs[0]) if spec.outputs else None
     whole = target is not None and target.kind in "iu"
@@ -509,9 +508,9 @@ OPERATORS: dict[str, Operator] = {
     "Minimum": Operator(_elementwise(np.minimum), 2, 2),
     "BiasAdd": Operator(_bias_add, 2, 2),
     "Cast": Operator(_cast, domain=_castable),
-    "ReduceSum": Operator(_reduction(np.sum), 2, 2, domain=SUMMED, index_input=1),
-    "ReduceMean": Operator(_reduction(np.mean), 2, 2, domain=SUMMED, index_input=1),
-    "ReduceMax": Operator(_reduction(np.max), 2, 2, index_input=1),
+    "ReduceSum": Operator(_reduction(np.sum), 2, 2, domain=SUMMED, index_inputs=(1,)),
+    "ReduceMean": Operator(_reduction(np.mean), 2, 2, domain=SUMMED, index_inputs=(1,)),
+    "ReduceMax": Operator(_reduction(np.max), 2, 2, index_inputs=(1,)),
     "ReduceSumD": Operator(_reduction(np.sum), domain=SUMMED),
     "ReduceMeanD": Operator(_reduction(np.mean), domain=SUMMED),
     "ReduceMaxD": Operator(_reduction(np.max)),
@@ -522,9 +521,9 @@ OPERATORS: dict[str, Operator] = {
     "MatMulV2": Operator(_matmul("transpose_x1", "transpose_x2"), 2, 3, domain=SUMMED),
     "BatchMatMul": Operator(_matmul("adj_x1", "adj_x2"), 2, 2, domain=SUMMED),
     "BatchMatMulV2": Operator(_matmul("adj_x1", "adj_x2"), 2, 3, domain=SUMMED),
-    "Transpose": Operator(_transpose, 2, 2, index_input=1),
+    "Transpose": Operator(_transpose, 2, 2, index_inputs=(1,)),
     "TransposeD": Operator(_transpose),
-    "Reshape": Operator(_reshape, 1, 2, index_input=1),
+    "Reshape": Operator(_reshape, 1, 2, index_inputs=(1,)),
     "Flatten": Operator(_flatten),
     "Conv2D": Operator(_conv2d, 2, 3, domain=SUMMED, layout=True),
     "MaxPool": Operator(_max_pool, layout=True),
@@ -541,19 +540,16 @@ OPERATORS: dict[str, Operator] = {
     "SelectV2": Operator(_elementwise(np.where), 3, 3),
     "AccumulateNV2": Operator(_accumulate, 1, _MOST_TENSORS, domain=SUMMED),
     "BatchNorm": Operator(_batch_norm, 5, 5, domain=_STANDARDISED),
-    "ReduceMin": Operator(_reduction(np.min), 2, 2, index_input=1),
+    "ReduceMin": Operator(_reduction(np.min), 2, 2, index_inputs=(1,)),
     "ReduceMinD": Operator(_reduction(np.min)),
-    "UnsqueezeV3": Operator(_unsqueeze, 2, 2, index_input=1),
-    "BroadcastTo": Operator(_broadcast_to, 2, 2, index_input=1),
+    "UnsqueezeV3": Operator(_unsqueeze, 2, 2, index_inputs=(1,)),
+    "BroadcastTo": Operator(_broadcast_to, 2, 2, index_inputs=(1,)),
     "ConcatD": Operator(_concat, 1, _MOST_TENSORS),
     "SplitVD": Operator(_split),
-    "GatherV2": Operator(_gather, 3, 3, domain=(_ANY, _PLACE, _ANY), index_input=2),
-    "StridedSliceV2": Operator(_slice, 5, 5),
-    # Types with lists of any length, or with two optional inputs.
+    "GatherV2": Operator(_gather, 3, 3, domain=(_ANY, _PLACE, _ANY), index_inputs=(2,)),
+    "StridedSliceV2": Operator(_slice, 5, 5, index_inputs=(1, 2, 3, 4)),
     "Bucketize": Operator(_bucketize),
     "LayerNormV4": Operator(
-        _layer_norm_v4, 2, 4, domain=(_NORMALISED, _ANY, _SCALE, _OFFSET), index_input=1
+        _layer_norm_v4, 2, 4, domain=(_NORMALISED, _ANY, _SCALE, _OFFSET), index_inputs=(1,)
     ),
 }
-
-"""The semantics of every type, by CANN's name."""

@@ -125,7 +125,7 @@ def sample_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
         if tensor.const_value:
             samples.append(_constant(tensor, where))
             continue
-        if operator.index_input == index:
+        if index in operator.index_inputs:
             raise ValueError(f"{where} selects axes or extents; make it a constant.")
         generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
         domain = operator.domain(spec) if callable(operator.domain) else operator.domain

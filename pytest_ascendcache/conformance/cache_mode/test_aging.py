@@ -41,6 +41,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     bytes_of,
     edit_ini,
     environment,
+    ini_path,
     ini_values,
     names_limit,
     rest_entry,
@@ -66,7 +67,7 @@ from pytest_ascendcache.contract.facts import Aged, Place, Words
 from pytest_ascendcache.faults import Act, Action, FaultPlan
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.toolchains import Toolchain
 
 TEN, SIX = "abcdefghij", "abcdef"
 HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
@@ -117,18 +118,18 @@ def limits_by(
     return {}
 
 
-def _succeeds(run: Run) -> None:
+def _assert_success(run: Run) -> None:
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
 
 
 def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -> Run:
     """A run under enable, which has to succeed whatever the limits are."""
     run = cache.attempt(operator, mode=ENABLE, **options)
-    _succeeds(run)
+    _assert_success(run)
     return run
 
 
-def _stays(cache: CacheUnderTest, entry: Entry) -> None:
+def _assert_stays(cache: CacheUnderTest, entry: Entry) -> None:
     """A valid entry that was just reused must not age."""
     assert entry.is_valid, cache.evidence.found(
         Aged.TOO_MANY, "the entry aged although it had just been reused"
@@ -158,10 +159,10 @@ def test_what_a_user_wrote_stays(cache: CacheUnderTest, add: OperatorSpec, mode:
     cache.warm(add)
     edit_ini(cache, ini_values(700, 80))
     cache.compile(add, mode=mode)
-    _says_700_and_80(cache)
+    _assert_700_and_80(cache)
 
 
-def _says_700_and_80(cache: CacheUnderTest) -> None:
+def _assert_700_and_80(cache: CacheUnderTest) -> None:
     texts = [path.read_text() for path in cache.layout.ini_candidates if path.exists()]
     for key, value in cache.edition.ini_values(ini_values(700, 80)).items():
         line = f"{key}={value}"
@@ -178,7 +179,7 @@ def test_what_a_user_wrote_survives_an_upgrade(
     edit_ini(cache, ini_values(700, 80))
     change.apply()
     cache.compile(add, mode=ENABLE, environment=change.environment)
-    _says_700_and_80(cache)
+    _assert_700_and_80(cache)
 
 
 @rule("aging/ini-for-all-users")
@@ -197,15 +198,15 @@ BY_HAND = (
     "#限制某个芯片下缓存文件夹的磁盘空间的大小,单位为MB\n{}=8\n"
     "#设置需要保留缓存的空间大小比例\n{}=80\n"
 )
-"""The document's own text: "若op_cache.ini文件不存在,则需要手动创建"."""
+"""The file that the document prints, where it says "若op_cache.ini文件不存在,则需要手动创建"."""
 
 
 @elementary("written")
 @rule("aging/ini-for-all-users")
 @pytest.mark.parametrize("place", ["documented", "generated", "written", "written-in-GBK"])
 def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
-    """The file is in the documented place before any run, replaces the toolchain's own, or both.
-    Chinese editors may write its notes in GBK."""
+    """The file is there before the first run, replaces the one that the run made, or is put in
+    every place where CANN looks after the run. Chinese editors may write its notes in GBK."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
     data = BY_HAND.format(*cache.edition.ini).encode("gbk" if "GBK" in place else "utf-8")
@@ -232,7 +233,7 @@ def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: Ope
 
 
 @rule("aging/needs-both")
-@pytest.mark.parametrize("ago", [0, 60, 1000, -2 * HOUR])
+@pytest.mark.parametrize("ago", [0, 1000, -2 * HOUR])
 def test_recently_used_entries_stay_over_the_limit(
     cache: CacheUnderTest, add: OperatorSpec, ago: float
 ) -> None:
@@ -242,7 +243,7 @@ def test_recently_used_entries_stay_over_the_limit(
 
 
 @rule("aging/needs-both")
-@pytest.mark.parametrize(("size", "ratio"), [(8, 1), (8, 50), (4097, 50)])
+@pytest.mark.parametrize(("size", "ratio"), [(8, 1), (4097, 50)])
 def test_idle_entries_stay_below_the_limit(
     cache: CacheUnderTest, add: OperatorSpec, size: int, ratio: int
 ) -> None:
@@ -297,12 +298,11 @@ def _needs_an_order(cache: CacheUnderTest) -> None:
 @pytest.mark.parametrize(
     ("hours", "goes"),
     [
-        (HOURS, "abcdef"),
         (tuple(reversed(HOURS)), "efghij"),
         ((3, 12, 5, 10, 7, 8, 9, 6, 11, 4), "bdefgi"),
         (tuple(3 + minutes / 60 for minutes in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5)), "bdfhij"),
     ],
-    ids=["in-order", "reversed", "mixed", "minutes-apart"],
+    ids=["reversed", "mixed", "minutes-apart"],
 )
 def test_the_least_recently_accessed_go_first(
     cache: CacheUnderTest, add: OperatorSpec, hours: tuple[float, ...], goes: str
@@ -369,7 +369,7 @@ def test_a_reused_entry_survives_the_next_aging(
     cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
     for entry in entries:
-        _stays(cache, entry)
+        _assert_stays(cache, entry)
 
 
 @rule("aging/hit-renews")
@@ -380,16 +380,11 @@ def test_what_is_reused_while_aging_waits_for_its_lock_stays(
     needs(toolchain, Action.HOLD)
     cache.warm(add, exp)
     shelf, used = _over_a_megabyte(cache), cache.entry(exp)
-    request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
-
-    def age(plan: FaultPlan) -> Run:
-        shelf.rest()  # restored files have new times
-        rest_entry(used, 5 * HOUR)
-        return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
-
-    aging = Interruption(cache.root, cache.sandbox / "record", toolchain.fault_route(), age)
+    aging = _aging_to_interrupt(cache, toolchain, add, shelf, used)
     removals = [each.number for each in aging.operations if each.act is Act.REMOVE]
-    if used.object_path.exists() or not removals:
+    if used.object_path.exists():
+        raise NotDecidable("an entry idle for five hours did not age")
+    if not removals:
         raise NotDecidable("no removal of an idle entry was seen")
     before = [each for each in aging.holdable if each.number < removals[0]]
     locks = [each for each in before if each.act is Act.LOCK]
@@ -400,9 +395,9 @@ def test_what_is_reused_while_aging_waits_for_its_lock_stays(
         reuse = cache.attempt(exp, mode=ENABLE)
         waiting.release()
         run = waiting.result()
-    for each in (reuse, run):
-        assert each.succeeded, f"the compile {each.result.ending}"
-    _stays(cache, used)
+    _assert_success(reuse)
+    _assert_success(run)
+    _assert_stays(cache, used)
 
 
 @rule("aging/soft-limit")
@@ -458,8 +453,8 @@ def test_a_reuse_at_minus_one_renews_nothing(
 def test_minus_one_does_not_last(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
 ) -> None:
-    """Aging is off for the run that makes the directory and for one that uses an entry; the next
-    run has aging on."""
+    """A run that switches aging off uses an entry. With aging on again the entry goes once it is
+    idle. By a variable aging is off for the run that makes the directory, too."""
     cache.marks = False
     if source == "environment":
         cache.compile(add, mode=ENABLE, environment=environment(-1))
@@ -510,7 +505,6 @@ SOURCES = {
     "ini-off-first": (ini_values(-1, 50), environment(8, 20)),
     "ini-before-environment-off": (ini_values(8, 80), environment(-1)),
     "ini-alone": (ini_values(8, 80), environment()),
-    "environment-alone": (ini_values(), environment(8, 20)),
     "environment-size-alone": (ini_values(), environment(8)),
     "environment-ratio-alone": (ini_values(), environment(None, 1)),
 }
@@ -571,23 +565,25 @@ BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")
 BAD_RATIOS = ("0", "101", "-1", "abc", "50.5", "50%", "")
 
 
-def _names(cache: CacheUnderTest, run: Run, limit: str, value: str) -> None:
+def _assert_named(cache: CacheUnderTest, run: Run, limit: str, value: str) -> None:
     """A warning names a limit, by the file's or the variable's name, and its bad value. An empty
     value counts as not set."""
-    named = not value or names_limit(run.output, limit.removeprefix("remain_"), value)
+    named = not value or names_limit(run.output, limit, value)
     detail = f"no warning names {limit} and its value {value!r}"
     subject = replace(Shelf(cache).limiting(run), name=limit, value=value)
     assert named, cache.evidence.found(Words.MISSING, detail, subject=subject)
 
 
-def _is_refused(cache: CacheUnderTest, run: Run, shelf: Shelf, limit: str, value: str) -> bool:
+def _was_refused_by_name(
+    cache: CacheUnderTest, run: Run, shelf: Shelf, limit: str, value: str
+) -> bool:
     """Whether the run was refused for its bad limit, by name, and nothing is gone: no document says
     that it is not."""
     clean = (run.returncode or 0) > 0 and not shelf.gone() and not any(run.result.delivered)
-    if clean and names_limit(run.output, limit.removeprefix("remain_"), value):
+    if clean and names_limit(run.output, limit, value):
         cache.evidence.readings.append(f"{limit}={value} is refused")
         return True
-    _succeeds(run)
+    _assert_success(run)
     return False
 
 
@@ -601,10 +597,10 @@ def test_a_bad_size_is_named_and_the_default_used(
     variables = limits_by(cache, source, value)
     shelf = six(cache)
     run = cache.attempt(add, mode=ENABLE, environment=variables)
-    if _is_refused(cache, run, shelf, "max_op_cache_size", value):
+    if _was_refused_by_name(cache, run, shelf, "max_op_cache_size", value):
         return
     shelf.check(run, CacheLimits(), goes="abcd")
-    _names(cache, run, "max_op_cache_size", value)
+    _assert_named(cache, run, "max_op_cache_size", value)
 
 
 @rule("aging/bad-values")
@@ -618,10 +614,10 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     variables = environment(8, value if source == "environment" else None)
     shelf = ten(cache)
     run = cache.attempt(add, mode=ENABLE, environment=variables)
-    if _is_refused(cache, run, shelf, "remain_cache_size_ratio", value):
+    if _was_refused_by_name(cache, run, shelf, "remain_cache_size_ratio", value):
         return
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
-    _names(cache, run, "remain_cache_size_ratio", value)
+    _assert_named(cache, run, "remain_cache_size_ratio", value)
 
 
 @rule("aging/bad-values")
@@ -644,10 +640,10 @@ def test_a_huge_size_purges_nothing(cache: CacheUnderTest, add: OperatorSpec, so
 def test_a_broken_file_purges_nothing(
     cache: CacheUnderTest, add: OperatorSpec, text: bytes
 ) -> None:
+    if not cache.edition.ini:
+        pytest.skip(f"{cache.edition} has no op_cache.ini")
     cache.warm(add)
-    for path in cache.layout.ini_candidates:
-        if path.exists():
-            path.write_bytes(text)
+    ini_path(cache).write_bytes(text)
     shelf = ten(cache)
     carried_out(cache, add)
     shelf.compare("")
@@ -694,7 +690,7 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     beside(cache, add).orphan("z", kind, 9 * MEGABYTE, 12)
     for _ in range(2):  # the second run may see what the first one did not
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
+    left = _bytes_of_the_chip(cache)
     assert left <= 8 * MEGABYTE, cache.evidence.found(
         Aged.TOO_FEW, f"{left} bytes stay for ever, under a limit of 8 MB"
     )
@@ -727,7 +723,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
     nine_hours_ago = time.time() - 9 * HOUR
     os.utime(linked, (nine_hours_ago, nine_hours_ago), follow_symlinks=False)
     carried_out(cache, add, environment=environment(1, 1))
-    _all_went_but(cache, shelf, "bd", "the object of b is a directory, that of d a link")
+    _assert_all_went_but(cache, shelf, "bd", "the object of b is a directory, that of d a link")
 
 
 @rule("aging/keeps-ratio")
@@ -735,21 +731,10 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
     """The first file to be removed cannot be: all other idle entries go in the same run."""
-    try:
-        route = toolchain.fault_route()
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    if Action.EACCES not in route.actions:
-        pytest.skip(f"{toolchain.name}: no file can be kept from being removed")
+    needs(toolchain, Action.EACCES)
     cache.warm(add)
     shelf = _over_a_megabyte(cache)
-    request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
-
-    def age(plan: FaultPlan) -> Run:
-        shelf.rest()  # restored files have new times
-        return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
-
-    aging = Interruption(cache.root, cache.sandbox / "record", route, age)
+    aging = _aging_to_interrupt(cache, toolchain, add, shelf)
     removals = [
         (each, name)
         for each in aging.operations
@@ -760,17 +745,32 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
         raise NotDecidable("no removal of an idle entry was seen")
     at, kept = removals[0]
     run = aging.strike(Action.EACCES, at)
-    _succeeds(run)
-    _all_went_but(cache, shelf, kept, f"{Action.EACCES.value} at {at}")
+    _assert_success(run)
+    _assert_all_went_but(cache, shelf, kept, f"{Action.EACCES.value} at {at}")
 
 
 def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
-    """Ten entries of 160 KB, eight of which exceed 1 MB; 1 % may stay, so no entry."""
+    """Ten entries of 160 KB; eight of them still exceed 1 MB. 1 % may stay, so no entry."""
     cache.marks = False
     return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
 
 
-def _all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
+def _aging_to_interrupt(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, shelf: Shelf, *used: Entry
+) -> Interruption[Run]:
+    """A recorded run that ages this shelf and entries that were used five hours ago."""
+    request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
+
+    def age(plan: FaultPlan) -> Run:
+        shelf.rest()  # restored files have new times
+        for entry in used:
+            rest_entry(entry, 5 * HOUR)
+        return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
+
+    return Interruption(cache.root, cache.sandbox / "record", toolchain.fault_route(), age)
+
+
+def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
     stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
     assert stays == "", cache.evidence.found(
         Aged.TOO_FEW, f"{why}: of the entries that are idle too, {stays} stay"
@@ -833,23 +833,22 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
     mounted.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
-    _stays(mounted, mounted.entry(add))
+    _assert_stays(mounted, mounted.entry(add))
 
 
 # --- what the document leaves open ----------------------------------------------------------
 
 
-def _own_bytes(cache: CacheUnderTest) -> int:
-    """Bytes in the chip's directory, marks included, before a shelf is laid."""
-    cache.mark()
+def _bytes_of_the_chip(cache: CacheUnderTest) -> int:
     return bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
 
 
 @rule("aging/boundaries")
 def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
+    cache.mark()
     # Seven entries of 960 KB, and one that fills 8 MB to the byte.
-    last = 8 * MEGABYTE - 7 * ITEM - _own_bytes(cache)
+    last = 8 * MEGABYTE - 7 * ITEM - _bytes_of_the_chip(cache)
     shelf = Shelf(cache).lay(TEN[:7], ITEM, *HOURS[:7]).lay("h", last, 5)
     cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     # 7 x 960 + 1472 = 8192 KB; 50 % are 4096 KB, that is h and two more (3392).
@@ -862,8 +861,9 @@ def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
 @rule("aging/boundaries")
 def test_at_exactly_the_retained_share(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
+    cache.mark()
     # Without a to d exactly 4 MB are left: half of 8 MB.
-    last = 4 * MEGABYTE - 2 * ITEM - _own_bytes(cache)
+    last = 4 * MEGABYTE - 2 * ITEM - _bytes_of_the_chip(cache)
     shelf = (
         Shelf(cache).lay("abcd", 2 * ITEM, 12, 11, 10, 9).lay("ef", ITEM, 8, 7).lay("g", last, 6)
     )
@@ -889,22 +889,11 @@ def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
     must = sum(each > HALF_AN_HOUR + 60 for each in seconds)
     may = sum(each + took + 1 >= HALF_AN_HOUR for each in seconds)
     assert must <= len(gone) <= may, (
-        f"observed: what was idle for {seconds[len(gone) - 1] if gone else 'long'} s is gone, and "
-        f"nothing younger\nexpected: what was idle for {HALF_AN_HOUR} s"
+        f"observed: {len(gone)} entries are gone; the oldest that stays was idle for "
+        f"{seconds[len(gone)]} s\nexpected: what was idle for {HALF_AN_HOUR} s goes"
     )
     youngest = seconds[len(gone) - 1]
     cache.evidence.readings.append(
         f"an entry idle for at most {youngest} + {took:.1f} s aged, one idle for at least "
         f"{seconds[len(gone)]} s did not"
     )
-
-
-@rule("aging/boundaries")
-def test_500_megabytes_at_minus_one(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    shelf = six(cache, add)
-    run = cache.attempt(add, mode=ENABLE, environment=environment(-1))
-    reading = {"": "nothing: no limit", "abcd": "the default limit, which ages"}
-    gone = shelf.gone()
-    assert gone in reading, f"at -1, {gone} of 600 MB are gone"
-    _succeeds(run)
-    cache.evidence.readings.append(f"at -1 the 500 MB of the document mean {reading[gone]}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -328,8 +329,11 @@ def ini_path(cache: CacheUnderTest) -> Path:
 
 
 def names_limit(output: str, name: str, value: str) -> bool:
-    """Whether a line of the output names a limit and its value."""
-    return any(name.lower() in line.lower() and value in line for line in output.splitlines())
+    """Whether a line of the output names a limit and its value, a number as a whole: 500 does not
+    name 0. An empty value needs none."""
+    whole = re.compile(rf"(?<![\w.+-]){re.escape(value)}(?!\.?\d)" if value else "")
+    lines = output.splitlines()
+    return any(name.lower() in line.lower() and whole.search(line) for line in lines)
 
 
 def _allocate(descriptor: int, size: int) -> None:

@@ -1,7 +1,8 @@
 """Operator caches that are merely different: the documents leave each of these free.
 
 ``freedom`` is the sentence that leaves it, ``twin`` the defect next to it, on the other side of the
-line. Innocents of one ``company`` are one toolchain in quick runs.
+line. Innocents of one ``company`` are one toolchain in quick runs, so they must not get in each
+other's way; those that would are judged alone.
 """
 
 from __future__ import annotations
@@ -191,25 +192,19 @@ def published_by_links(self, right, point, source, target):
 
 
 @innocent(PLACE, twin="files-for-everyone", company=NAMES)
-def files_for_one_user():
+class FilesForOneUser(Fs):
     """Files and directories of the cache are for their owner alone."""
 
-    class Private(Fs):
-        file_mode = 0o600
-        directory_mode = 0o700
-
-    return [Private]
+    file_mode = 0o600
+    directory_mode = 0o700
 
 
 @innocent(PLACE, twin="directories-for-everyone", company=FILES)
-def files_to_be_read_by_all():
+class FilesToBeReadByAll(Fs):
     """All users may read files and directories of the cache."""
 
-    class Readable(Fs):
-        file_mode = 0o644
-        directory_mode = 0o755
-
-    return [Readable]
+    file_mode = 0o644
+    directory_mode = 0o755
 
 
 # Keys.
@@ -279,30 +274,26 @@ def stores_after_delivering(self, right, *arguments, **named):
     return True
 
 
-@stores_after_delivering.also(OutputPolicy.deliver, OutputPolicy.deliver_model)
-def _(self, right, *arguments):
+def _then_what_waits(self, right, *arguments):
     delivered = right(*arguments)
     while self.memory.waiting:
         self.memory.waiting.pop(0)()
     return delivered
 
 
+stores_after_delivering.also(OutputPolicy.deliver, OutputPolicy.deliver_model)(_then_what_waits)
+
+
 @innocent(
-    AGES, twin="never-ages", company=HABITS, overrides=AgingPolicy.age, memory={"later": None}
+    AGES, twin="never-ages", company=HABITS, overrides=AgingPolicy.age, memory={"waiting": []}
 )
 def ages_after_the_first_kernel(self, right, *arguments):
     """Aging comes after the first kernel was delivered, and not before the first lookup."""
-    self.memory.later = lambda: right(*arguments)
+    self.memory.waiting.append(lambda: right(*arguments))
     return []
 
 
-@ages_after_the_first_kernel.also(OutputPolicy.deliver, OutputPolicy.deliver_model)
-def _(self, right, *arguments):
-    delivered = right(*arguments)
-    if later := self.memory.later:
-        self.memory.later = None
-        later()
-    return delivered
+ages_after_the_first_kernel.also(OutputPolicy.deliver, OutputPolicy.deliver_model)(_then_what_waits)
 
 
 @innocent(AGES, twin="idle-after-a-day", company=HABITS, overrides=AgingPolicy.is_idle)
@@ -334,17 +325,15 @@ def reached_is_passed(self, right, size, limits):
     return size >= limits.size
 
 
-@innocent(
-    UNIT,
-    twin="limit-in-32-bits",
-    company=HABITS,
-    overrides=(AgingPolicy.is_passed, AgingPolicy.retained),
-)
+@innocent(UNIT, twin="limit-in-32-bits", company=HABITS, overrides=AgingPolicy.is_passed)
 def a_megabyte_is_a_million_bytes(self, right, size, limits):
     """A megabyte is a million bytes."""
-    if right.__name__ == "retained":
-        return right(size, limits) * 10**6 // 2**20
     return right(size * 2**20 // 10**6, limits)
+
+
+@a_megabyte_is_a_million_bytes.also(AgingPolicy.retained)
+def _(self, right, size, limits):
+    return right(size, limits) * 10**6 // 2**20
 
 
 @innocent(UNIT, twin="orphans-do-not-count", company=NAMES, overrides=AgingPolicy.choose)
