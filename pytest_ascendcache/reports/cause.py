@@ -60,7 +60,7 @@ class Cause:
     ``reason`` is a sentence; ``also`` are the sentences of its other checks. ``harm`` is the
     worst harm observed, ``harms`` all that fail a run, the worst first; ``fact`` shows the
     worst. ``rules`` counts checks by rule. ``not_judged`` are the checks that were not run because
-    they need what is broken here. ``kept`` are the rules whose elementary checks passed.
+    they need what is broken here. ``proven`` are the rules whose elementary checks passed.
     """
 
     reason: str
@@ -72,7 +72,7 @@ class Cause:
     harms: tuple[str, ...] = ()
     fact: Fact | None = None
     not_judged: int = 0
-    kept: frozenset[str] = frozenset()
+    proven: frozenset[str] = frozenset()
 
     def headline(self, language: Language) -> str:
         """What fails to do what, in one sentence; empty if nothing says so. What a fact leaves
@@ -139,16 +139,16 @@ class Cause:
         return request_of(steps[place]["command"]).mode if place is not None else None
 
     @property
-    def is_basic(self) -> bool:
+    def says_a_mode_is_dead(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
         of_events = all(f"event_{each}" in texts() for each in self.rules)
         decided = self.verdict not in UNDECIDED and not of_events
-        return decided and is_basic(self.fact) and not self.happens_sometimes
+        return decided and says_a_mode_is_dead(self.fact) and not self.happens_sometimes
 
     @property
     def happens_sometimes(self) -> bool:
         """Whether an elementary check showed that the mode does what it is there for."""
-        return is_basic(self.fact) and self.promised in self.kept
+        return says_a_mode_is_dead(self.fact) and self.promised in self.proven
 
     @property
     def ages_too_much(self) -> bool:
@@ -171,7 +171,7 @@ class Cause:
     @property
     def is_claim(self) -> bool:
         """Whether it says no more than that a condition does not hold."""
-        return self.fact is not None and self.fact.aspect is Aspect.CLAIM
+        return is_claim(self.fact)
 
     def names_the_same(self, other: Cause) -> bool:
         """Whether both are about the same option, variable, file or event."""
@@ -230,7 +230,7 @@ class Cause:
     def rule(self) -> str:
         """The rule that explains the others: the one about what is under test, if a mode is not
         obeyed."""
-        named = self.is_basic and self.promised in self.rules
+        named = self.says_a_mode_is_dead and self.promised in self.rules
         return self.promised if named else next(iter(self.rules))
 
     @property
@@ -265,7 +265,12 @@ def of_control(check: Check) -> bool:
     return check["verdict"] in UNDECIDED and bool(check["evidence"].get("control"))
 
 
-def is_basic(fact: Fact | None) -> bool:
+def is_claim(fact: Fact | None) -> bool:
+    """Whether a fact says no more than that a condition does not hold."""
+    return fact is not None and fact.aspect is Aspect.CLAIM
+
+
+def says_a_mode_is_dead(fact: Fact | None) -> bool:
     """Whether a fact says that a cache mode does not do what it is there for."""
     subject = fact.subject if fact is not None else None
     if fact is None or subject is None or subject.name != MODE:
@@ -278,7 +283,7 @@ def worst_fact(check: Check) -> Fact | None:
     the check has none."""
     return min(
         facts_of(check),
-        key=lambda each: (harm_in(each).rank, not is_basic(each), each.code),
+        key=lambda each: (harm_in(each).rank, not says_a_mode_is_dead(each), each.code),
         default=None,
     )
 

@@ -34,8 +34,9 @@ from pytest_ascendcache.reports.cause import (
     Cause,
     Check,
     facts_of,
-    is_basic,
+    is_claim,
     of_control,
+    says_a_mode_is_dead,
     worst_fact,
 )
 from pytest_ascendcache.reports.files import Document
@@ -51,7 +52,7 @@ from pytest_ascendcache.reports.records import harm_rank
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding, request_of
 
 _MOST = 0.7
-"""The share of a rule's broken checks from which a cause counts as that of the rule."""
+"""The share of a rule's broken checks above which a cause counts as that of the rule."""
 
 
 @dataclass
@@ -81,32 +82,33 @@ class _Group:
         return [each for each in self.checks if not each["evidence"].get("factors")]
 
     def absorb(self, other: _Group) -> None:
-        """Take over the checks of another group."""
+        """Take over the checks of another group, and the worse harm."""
         self.checks += other.checks
         self.effects |= other.effects
         self.subjects |= other.subjects
+        self.harm = min(self.harm, other.harm, key=harm_rank)
 
 
 @dataclass(frozen=True)
 class _Rules:
     """``broken`` counts the broken simple checks of each rule in the report, ``places`` is the
-    place of each rule in the documents' order, ``kept`` those whose elementary checks passed."""
+    place of each rule in the documents' order, ``proven`` those whose elementary checks passed."""
 
     broken: Mapping[str, int]
     places: Mapping[str, int]
-    kept: frozenset[str]
+    proven: frozenset[str]
 
     def by_explanation(self, group: _Group) -> list[str]:
         """The rules of a group, the one that explains the others first."""
         counts = Counter(check["rule"] for check in group.checks)
         simple = Counter(check["rule"] for check in group.simple)
 
-        bases = {check["rule"] for check in group.checks if _is_base(check)}
+        bases = {check["rule"] for check in group.checks if _breaks_a_foundation(check)}
 
         def key(rule: str) -> tuple[bool, bool, bool, int, int]:
             rests = any(each in foundations(rule) for each in counts)
-            in_part = simple[rule] <= self.broken[rule] * _MOST
-            return rests, rule not in bases, in_part, -simple[rule], self.places.get(rule, 0)
+            most = self._is_most(rule, simple[rule])
+            return rests, rule not in bases, not most, -simple[rule], self.places.get(rule, 0)
 
         return sorted(counts, key=key)
 
@@ -114,7 +116,11 @@ class _Rules:
         """Whether ``one`` has most of what is broken of a rule that is broken in ``other`` too."""
         counts = Counter(check["rule"] for check in one.simple)
         shared = {check["rule"] for check in other.simple} & {*counts}
-        return any(counts[rule] > self.broken[rule] * _MOST for rule in shared)
+        return any(self._is_most(rule, counts[rule]) for rule in shared)
+
+    def _is_most(self, rule: str, count: int) -> bool:
+        """Whether so many are most of the broken checks of a rule."""
+        return count > self.broken[rule] * _MOST
 
 
 def causes_of(report: Document) -> list[Cause]:
@@ -128,40 +134,43 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
     all_checks = list(checks)
-    checks, under, waiting = _without_dependent(all_checks)
+    own, explained, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
-    for check in checks:
+    for check in own:
         if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
         request, _ = deciding(check)
-        of_options = request is not None and not of_control(check)
-        families = request.families if request and of_options else frozenset[str]()
-        key = (_effect(check), families, check.get("harm"))
-        group = alike.setdefault(key, _Group({key[0]}, set(), *key[1:]))
+        families = frozenset[str]()
+        if request is not None and not of_control(check):
+            families = request.families
+        effect, harm = _effect(check), check.get("harm")
+        group = alike.setdefault((effect, families, harm), _Group({effect}, set(), families, harm))
         group.checks.append(check)
         group.subjects |= _subjects(check)
     groups = list(alike.values())
-    for check, levels in _combinations(checks):
+    for check, levels in _combinations(own):
         _join(groups, check, levels)
     groups = _within_rules(groups)
     broken = Counter(check["rule"] for group in groups for check in group.simple)
     passed = {each["rule"] for each in all_checks if _is_elementary(each, ("pass",))}
-    kept = frozenset(passed - {each["rule"] for each in all_checks if _is_elementary(each, BROKEN)})
-    rules = _Rules(broken, {rule: place for place, rule in enumerate(order)}, kept)
+    failed = {each["rule"] for each in all_checks if _is_elementary(each, BROKEN)}
+    places = {rule: place for place, rule in enumerate(order)}
+    rules = _Rules(broken, places, frozenset(passed - failed))
     merged = _merged(groups, rules)
     for group in merged:
-        for base in {each["rule"] for each in group.checks if _is_base(each)}:
-            group.checks += under.pop(base, ())
+        for base in {each["rule"] for each in group.checks if _breaks_a_foundation(each)}:
+            group.checks += explained.pop(base, ())
     starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
     ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
-    return sorted(_one_for_each_subject(sorted(ranked, key=_badness)), key=_badness)
+    ranked.sort(key=_badness)
+    return sorted(_united(ranked), key=_badness)
 
 
 def _badness(cause: Cause) -> tuple[int, int, int]:
     return BROKEN.index(cause.verdict), harm_rank(cause.harm), -len(cause.checks)
 
 
-def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
+def _united(ranked: Sequence[Cause]) -> list[Cause]:
     """Unite causes that one bug explains: those about the same option, variable, file or event,
     and those that rest on a cache mode which is not obeyed.
 
@@ -170,14 +179,15 @@ def _one_for_each_subject(ranked: Sequence[Cause]) -> list[Cause]:
     """
     kept: list[Cause] = []
 
-    def order(cause: Cause) -> tuple[bool, ...]:
+    def leads_late(cause: Cause) -> tuple[bool, ...]:
+        """What lets a cause lead the others less: of two values False comes first."""
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
         is_open = cause.verdict in UNDECIDED
-        leads = cause.is_misplaced, cause.is_basic, cause.ages_too_much
+        leads = cause.is_misplaced, cause.says_a_mode_is_dead, cause.ages_too_much
         return is_open, *(not each for each in leads), explained, cause.is_claim
 
-    for cause in sorted(ranked, key=order):
-        place = next((at for at, each in enumerate(kept) if _is_under(each, cause)), None)
+    for cause in sorted(ranked, key=leads_late):
+        place = next((at for at, each in enumerate(kept) if _follows_from(cause, each)), None)
         if place is None:
             kept.append(cause)
         else:
@@ -189,14 +199,22 @@ _OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Wo
 """What is seen where the cache is somewhere else."""
 
 
-def _is_under(one: Cause, other: Cause) -> bool:
-    """Whether the first cause explains the second."""
+def _follows_from(other: Cause, one: Cause) -> bool:
+    """Whether ``other`` follows from ``one``, which is decided:
+
+    * what is undecided, if ``one`` leaves no cache to look at, or is of the same rules;
+    * what is milder, or not told apart by a fact, of the same rules; and a rule that one explains;
+    * what is about the same option, variable, file or event;
+    * what is seen where the cache is somewhere else, or where entries age that have to stay;
+    * a claim that did the same harm, and whatever a mode does that is not obeyed;
+    * the same seen of different options.
+    """
     if one.verdict in UNDECIDED:
         return False
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
     untold = unknown and (other.fact is None or other.is_claim)
     if other.verdict in UNDECIDED:
-        no_cache = one.is_misplaced or (one.is_basic and one.mode == "enable")
+        no_cache = one.is_misplaced or (one.says_a_mode_is_dead and one.mode == "enable")
         said = other.fact.observed if other.fact is not None else ""
         by_check = said.startswith("NotDecidable")  # not by the machine, which breaks no promise
         return no_cache or (one.verdict == "fail" and by_check and {*other.rules} <= {*one.rules})
@@ -211,13 +229,13 @@ def _is_under(one: Cause, other: Cause) -> bool:
     if one.is_misplaced and other.mode == "enable":
         return kind(other.fact) in _OF_NO_CACHE
     if other.is_claim and other.harm == one.harm and not one.is_claim:
-        return one.harm not in (None, Harm.NOT_DETERMINED.value)
+        return not unknown
     if one.ages_too_much and other.mode == "enable" and kind(other.fact) in ("again", "gone"):
         return True
     subject = one.fact.subject
     if subject is not None and subject.name == MODE and kind(other.fact) == "changed":
         return subject.value == other.mode
-    return one.is_general(other) or (one.is_basic and other.mode == one.mode)
+    return one.is_general(other) or (one.says_a_mode_is_dead and other.mode == one.mode)
 
 
 def _is_elementary(check: Check, verdicts: Collection[str]) -> bool:
@@ -225,7 +243,7 @@ def _is_elementary(check: Check, verdicts: Collection[str]) -> bool:
     return check["verdict"] in verdicts and bool(check["evidence"].get("elementary"))
 
 
-def _is_base(check: Check) -> bool:
+def _breaks_a_foundation(check: Check) -> bool:
     """Whether a check is a broken elementary one. Without a fact it could not tell."""
     fact = worst_fact(check) if check["evidence"].get("elementary") else None
     return fact is not None and fact.aspect is not Aspect.UNDECIDED and check["verdict"] in BROKEN
@@ -234,24 +252,27 @@ def _is_base(check: Check) -> bool:
 def _without_dependent(
     checks: Iterable[Check],
 ) -> tuple[list[Check], dict[str, list[Check]], Counter[str]]:
-    """The checks that may have causes of their own; by the rule of a broken elementary check the
-    broken ones that rest on it, and by a broken rule how many show nothing because of it."""
+    """Sort checks. Returns those that may have causes of their own; those that broken elementary
+    checks explain, by the rule of the latter; and how many show nothing because of a broken rule,
+    by that rule."""
     checks = list(checks)
-    bases = list(dict.fromkeys(each["rule"] for each in checks if _is_base(each)))
+    bases = list(dict.fromkeys(each["rule"] for each in checks if _breaks_a_foundation(each)))
     broken = {each["rule"] for each in checks if each["verdict"] in BROKEN}
     own: list[Check] = []
-    under: dict[str, list[Check]] = {}
+    explained: dict[str, list[Check]] = {}
     waiting: Counter[str] = Counter()
     for check in checks:
         rests_on = {check["rule"], *foundations(check["rule"])} & {*bases}
         needed = check["evidence"].get("needs")
-        if not _is_base(check) and (needed in broken or (bases and of_control(check))):
+        is_base = _breaks_a_foundation(check)
+        if not is_base and (needed in broken or (bases and of_control(check))):
             waiting[needed or bases[0]] += 1
-        elif rests_on and check["verdict"] in BROKEN and not _is_base(check):
-            under.setdefault(next(each for each in bases if each in rests_on), []).append(check)
+        elif rests_on and check["verdict"] in BROKEN and not is_base:
+            base = next(each for each in bases if each in rests_on)
+            explained.setdefault(base, []).append(check)
         else:
             own.append(check)
-    return own, under, waiting
+    return own, explained, waiting
 
 
 def _accident(cause: Cause, starts: int) -> Cause:
@@ -312,7 +333,7 @@ def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None
         of_rule,
     )
     best = next(filter(None, fitting), None)
-    # Harm worse than that of every simpler check is what the combination adds: another cause.
+    # Harm worse than that of every group so far is what the combination adds: another cause.
     least = min((harm_rank(each.harm) for each in groups), default=0)
     if best is None or harm_rank(check.get("harm")) < least:
         harm = check.get("harm")
@@ -348,16 +369,15 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
 
 
 def _merged(groups: list[_Group], rules: _Rules) -> list[_Group]:
-    """Merge related groups, the explaining one first."""
+    """Merge related groups; the earlier one takes over the later one."""
     kept: list[_Group] = []
     for group in groups:
-        kept.append(group)
-        while other := next((each for each in kept[:-1] if _related(each, kept[-1], rules)), None):
-            last = kept.pop()
-            other.absorb(last)
-            other.harm = min((other.harm, last.harm), key=harm_rank)
+        last = group
+        while other := next((each for each in kept if _related(each, last, rules)), None):
             kept.remove(other)
-            kept.append(other)
+            other.absorb(last)
+            last = other
+        kept.append(last)
     return kept
 
 
@@ -404,16 +424,17 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     ranked = sorted(
         group.checks, key=lambda each: (BROKEN.index(each["verdict"]), ordered.index(each["rule"]))
     )
-    # The check that stands for the cause: of the explaining rule's with the worst harm the one
-    # with the fewest runs.
+    # The check that stands for the cause: of the explaining rule and more than a claim, if there is
+    # one; of these the worst by verdict and harm, then one about a mode, then the shortest.
+    telling = [each for each in ranked if not is_claim(worst_fact(each))]
     first = min(
-        [each for each in ranked if each["rule"] == ordered[0] and not _is_claim(each)]
-        or [each for each in ranked if not _is_claim(each)]
+        [each for each in telling if each["rule"] == ordered[0]]
+        or telling
         or [each for each in ranked if each["rule"] == ordered[0]],
         key=lambda each: (
             BROKEN.index(each["verdict"]),
             harm_rank(each.get("harm")),
-            not is_basic(worst_fact(each)),
+            not says_a_mode_is_dead(worst_fact(each)),
             each["evidence"].get("starts", 0),
         ),
     )
@@ -437,19 +458,13 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
         harms=tuple(each for each in harms if Harm(each).fails),
         rules={each: counts[each] for each in ordered},
         checks=tuple(ranked),
-        fact=_named(worst_fact(ranked[0]), ranked[0]),
-        kept=rules.kept,
+        fact=_about_what_to_mend(worst_fact(ranked[0]), ranked[0]),
+        proven=rules.proven,
         also=tuple(dict.fromkeys(each for each in also if each != main)),
     )
 
 
-def _is_claim(check: Check) -> bool:
-    """Whether a check is broken, and its facts say no more than that a condition does not hold."""
-    fact = worst_fact(check)
-    return fact is not None and fact.aspect is Aspect.CLAIM
-
-
-def _named(fact: Fact | None, check: Check) -> Fact | None:
+def _about_what_to_mend(fact: Fact | None, check: Check) -> Fact | None:
     """The fact about what can be mended: that the cache was changed, about the file if only one
     was; that enable serves an entry of other options, about the option that differs."""
     steps = check["evidence"].get("steps") or ()
@@ -472,8 +487,8 @@ def _named(fact: Fact | None, check: Check) -> Fact | None:
     return fact
 
 
-def _about(fact: Fact, kind_: SubjectKind, name: str, value: str = "") -> Fact:
-    return replace(fact, subject=Subject(kind_, name, value))
+def _about(fact: Fact, subject_kind: SubjectKind, name: str, value: str = "") -> Fact:
+    return replace(fact, subject=Subject(subject_kind, name, value))
 
 
 _KEYED = ("--op_precision_mode", "--optypelist_for_implmode", "--op_select_implmode")
@@ -489,9 +504,9 @@ def _effect(check: Check) -> str:
     if check["evidence"].get("findings"):
         return rule  # findings in a cache differ from rule to rule
     fact = worst_fact(check)
-    kind = _kind(fact) if fact is not None else f"{rule} {check['verdict']}"
+    code = _grouping_code(fact) if fact is not None else f"{rule} {check['verdict']}"
     # What is wrong with a release differs from rule to rule, too.
-    return f"{rule} {kind}" if rule.startswith("release/") else kind
+    return f"{rule} {code}" if rule.startswith("release/") else code
 
 
 def _subjects(check: Check) -> set[str]:
@@ -500,8 +515,9 @@ def _subjects(check: Check) -> set[str]:
     return {str(fact.subject)} if fact is not None and fact.subject is not None else set()
 
 
-def _kind(fact: Fact) -> str:
-    """The code of a fact; one for all outcomes by which a cache is not used, or used in vain."""
+def _grouping_code(fact: Fact) -> str:
+    """The code of a fact; one for all outcomes by which a cache is not used, or used in vain.
+    Coarser than ``headline.kind``: whatever was expected."""
     if fact.aspect is Aspect.OUTCOME and fact.observed.startswith("compiled/"):
         if fact.observed.endswith(("/absent", "/kept")):
             return "the cache is not used"

@@ -28,7 +28,7 @@ class Fresh:
 
 
 class Served(NamedTuple):
-    """How many of a release's kernels come from a cache; ``served`` is None if that is not known."""
+    """How many of a release's kernels come from a cache; ``None`` if that is not known."""
 
     served: int | None
     kernels: int
