@@ -84,6 +84,8 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 def test_kernels_are_kept_where_the_environment_says(
     network: NetworkUnderTest, environment: dict[str, str]
 ) -> None:
+    """PWD is that of a launcher, which changed the directory and not the variable."""
+    environment = {"PWD": str(network.sandbox), **environment}
     run = network.run(NETWORK, environment=environment)
     ended_well(run)
     place = kernel_meta(run.result.request.environment, network.work)

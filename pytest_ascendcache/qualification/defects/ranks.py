@@ -79,6 +79,12 @@ def compiler_cache_path_ignored(*_):
 
 
 @defect(DIRECTORY, overrides=SurroundingsPolicy.base)
+def working_directory_by_name(self, right, environ):
+    """The working directory is what PWD names, which a launcher may leave as it was."""
+    return Path(environ.get("PWD", "."), environ.get("MS_COMPILER_CACHE_PATH", ""))
+
+
+@defect(DIRECTORY, overrides=SurroundingsPolicy.base)
 def compiler_cache_path_from_home(self, right, environ):
     """A relative MS_COMPILER_CACHE_PATH is taken from HOME."""
     named = environ.get("MS_COMPILER_CACHE_PATH")
