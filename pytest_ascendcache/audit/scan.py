@@ -281,7 +281,10 @@ class _Scan:
         """
         (most, of_most), *others = self._owners.most_common() or [(0, 0)]
         for owner, count in others:
-            detail = f"is one of {count} of user {owner}; {of_most} are of user {most}"
+            detail = (
+                f"is one of {count} of user {owner}; {of_most} are of user {most}: neither can "
+                "renew or remove the other's"
+            )
             for path in self._owned[owner]:
                 self._ledger.add(Check.ONE_OWNER, path, detail)
 

@@ -131,7 +131,10 @@ def _types(release: Release) -> dict[str, str]:
 def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
     """Yield the lines that assign a mode; lines with wrong syntax are added to ``found``."""
     by_name = False
-    for number, line in enumerate(text.split("\n"), start=1):
+    if text.startswith("\ufeff"):
+        how = "line 1 begins with a byte order mark, which becomes a part of its first word"
+        found.append(Problem(how, "a file without one"))
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         content = line.strip()
         if not content or line.startswith("#"):
             continue

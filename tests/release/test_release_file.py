@@ -314,7 +314,7 @@ TABLES = ImplModeTables.read(
         ("Sqrt=high_performance", "line 1: 'high_performance' is not supported for Sqrt"),
         ("Exp=high_precison", "'high_precison' is not supported for Exp"),
         ("exp=high_precision", "perhaps Exp"),
-        ("\ufeffExp=high_precision", "no mode is supported for '\\ufeffExp'"),
+        ("\ufeffExp=high_precision", "line 1 begins with a byte order mark"),
         ("Exp=high_precision\nExp=high_performance", "and the first counts"),
         ("Exp=high_precision\nExp=high_precision", ""),
         ("Exp=", "line 1 is 'Exp='"),

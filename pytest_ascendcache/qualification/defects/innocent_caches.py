@@ -376,12 +376,12 @@ def _(self, right, path):
 
 @uses_in_a_file_of_its_own.also(AgingPolicy.scan)
 def _(self, right, fs, directory):
-    return [Unit(tuple(_as_recorded(seen) for seen in unit.files)) for unit in right(fs, directory)]
+    return [Unit(tuple(map(_as_recorded, unit.files))) for unit in right(fs, directory)]
 
 
 @uses_in_a_file_of_its_own.also(AgingPolicy.is_unused)
 def _(self, right, fs, unit):
-    return True
+    return Unit(tuple(map(_as_recorded, unit.files))) == unit
 
 
 @uses_in_a_file_of_its_own.also(StorePolicy.replace_pair)
