@@ -6,12 +6,14 @@ An entry is found by what it is: metadata that names an object. Source: facts
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 from pytest_ascendcache.audit.agreement import (
     disagreement,
@@ -32,7 +34,8 @@ from pytest_ascendcache.audit.entries import (
 )
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.limits import AgingForecast
-from pytest_ascendcache.audit.reading import Content, Folder, numbers, short
+from pytest_ascendcache.audit.reading import CannotRead, Content, Folder, numbers, short
+from pytest_ascendcache.caches.elf import embedded_objects
 from pytest_ascendcache.caches.recognition import KERNEL_NAME, split
 
 _PRE_COMPILE = "_pre"
@@ -74,7 +77,8 @@ class KernelFolder(EntryJudge):
         if suffix in (".o", ".so", ".h") and KERNEL_NAME.fullmatch(stem):
             self._alone(folder, name, stem, info)
             return True
-        return suffix == ".so" and folder.has(f"{stem.removeprefix('lib')}.json")
+        names = (f"{stem}.json", f"{stem.removeprefix('lib')}.json")
+        return suffix == ".so" and any(map(folder.has, names))
 
     def defers(self, folder: Folder, name: str) -> bool:
         """Return whether a file is an object that is judged together with its metadata."""
@@ -190,7 +194,9 @@ class KernelFolder(EntryJudge):
         if isinstance(header, str) and header and (lacking := files.lacks(f"{stem}{header}")):
             raise metadata.blame(Check.WHOLE_ENTRIES, f"its header {lacking}")
         content = None
-        if "sha256" in fields:
+        if fields["binFileSuffix"] == ".so":
+            _check_library(files, name, fields, info)
+        elif "sha256" in fields:
             content = check_object(files, name, fields, info)
         else:
             check_whole(files, name, info)
@@ -216,6 +222,23 @@ class KernelFolder(EntryJudge):
         if lower != stem and metadata.files.folder.look(f"{lower}.json"):
             detail = f"is the same kernel as {lower}.json: their names differ only in case"
             raise metadata.blame(Check.AGREEMENT, detail)
+
+
+def _check_library(
+    files: Files, name: str, fields: Mapping[str, Any], info: os.stat_result
+) -> None:
+    """Judge a library of autofuse. CANN records the digest of what the library returns when it is
+    run, which nothing here does: of an object that it carries, or of the file. Raises
+    ``CannotRead`` if it is of neither."""
+    check_whole(files, name, info)
+    content = files.folder.read(name)
+    said = fields.get("sha256")
+    if content is None or not isinstance(said, str):
+        return
+    carried = {hashlib.sha256(each).hexdigest() for each in embedded_objects(content.data[1:])}
+    if said.lower() not in {content.sha256, *carried}:
+        detail = "its digest is of what it returns when it is run, which nothing here does"
+        raise CannotRead(f"{files.folder.path(name)}: {detail}")
 
 
 @dataclass

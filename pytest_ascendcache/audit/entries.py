@@ -237,6 +237,14 @@ def _wrong_type(metadata: Mapping[str, Any], texts: Sequence[str]) -> str:
     for name, example in _OPTIONAL.items():
         if type(value := metadata.get(name, example)) is not type(example):
             return f"{name} is {_type_name(value)}, {_type_name(example)} is needed"
+    keys: set[int] = set()
+    for each in metadata.get("kernelList", ()):
+        key = each.get("tilingKey") if isinstance(each, dict) else None
+        if key is not None and type(key) is not int:
+            return f"a tilingKey is {str(key)[:40]!r}, a whole number is needed"
+        if key in keys:
+            return f"the tilingKey {key} is there twice"
+        keys |= set() if key is None else {key}
     return ""
 
 

@@ -26,7 +26,7 @@ from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest
-from pytest_ascendcache.observation.static_processes import state_of
+from pytest_ascendcache.observation.static_processes import left_in, state_of
 from pytest_ascendcache.observation.warm import Shared
 from pytest_ascendcache.observation.watched_ranks import NetworkControl, Watch
 
@@ -58,6 +58,7 @@ __all__ = [
     "StaticKernelsUnderTest",
     "Watch",
     "launched_gang",
+    "left_in",
     "meeting_place",
     "network_control",
     "positive_control",

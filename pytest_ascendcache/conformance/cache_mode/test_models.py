@@ -131,6 +131,25 @@ def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
         raise NotDecidable(f"no other model is converted: {'; '.join(refused)}")
 
 
+@rule("cache-mode/key-separates")
+def test_no_model_is_another_byte_for_byte(cache: CacheUnderTest, models: ModelsUnderTest) -> None:
+    """One cache, and models that differ in one attribute, type or tensor, whose meaning follows
+    from ONNX. Kernels may be the same where a model passes the difference to them."""
+    first, refused = models.warm(), []
+    for what, model in PLAIN.neighbours():
+        try:
+            other = models.convert(model=model)
+        except NotConverted:
+            refused.append(what)
+            continue
+        same = (other.digests, other.rest) == (first.digests, first.rest)
+        assert not same, cache.evidence.found(
+            Delivery.ANOTHER, f"where {what}, the model is that of before, byte for byte"
+        )
+    if len(refused) == len([*PLAIN.neighbours()]):
+        raise NotDecidable(f"no other model is converted: {'; '.join(refused)}")
+
+
 def _is_fresh(
     cache: CacheUnderTest, models: ModelsUnderTest, options: Mapping[str, str], model: SmallModel
 ) -> bool:

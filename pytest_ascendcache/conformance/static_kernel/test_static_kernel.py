@@ -40,6 +40,7 @@ from pytest_ascendcache.observation import (
     Probe,
     StandIn,
     StaticKernelsUnderTest,
+    left_in,
     probe_network,
     state_of,
 )
@@ -379,7 +380,7 @@ def test_an_op_compiler_without_a_package_has_failed(
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, after=installed)
     run = _run_client(kernels, stand_in, NETWORK)
     refused(run, *(["op_compiler"] if installed == ":" else []))
-    assert state_of(kernels.opp) == {}
+    assert left_in(kernels.opp) == []
 
 
 _AT_THE_SECOND_CALL = "[ $(wc -l < {log}) -lt 2 ] || "
@@ -403,7 +404,7 @@ def test_what_was_installed_goes_with_its_process(
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
     are_installed(kernels, (), "after the process")
-    assert state_of(kernels.opp) == {}, "files of packages stay"
+    assert left_in(kernels.opp) == [], "files of packages stay"
 
 
 @rule("static-kernel/ends-when-told")
@@ -457,4 +458,4 @@ def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> 
     )
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
     assert packages(kernels.opp) == []
-    assert state_of(kernels.opp) == {}
+    assert left_in(kernels.opp) == []

@@ -40,6 +40,7 @@ from pytest_ascendcache.observation import (
     Interruption,
     NotDecidable,
     StaticKernelsUnderTest,
+    left_in,
     spread,
     state_of,
 )
@@ -287,8 +288,7 @@ def test_uninstalling_in_any_order_leaves_the_others(
             )
         left.remove(package)
         are_installed(kernels, left, f"{package.stem} is uninstalled")
-    files = [path for path, (kind, *_) in state_of(kernels.opp).items() if kind != "directory"]
-    assert files == [], "the last uninstall leaves files"
+    assert left_in(kernels.opp) == [], "the last uninstall leaves files"
 
 
 @rule("static-kernel/install-idempotent")
@@ -325,17 +325,6 @@ def test_an_uninstall_is_of_the_package_beside_it(kernels: StaticKernelsUnderTes
     where = f"the other of two is uninstalled: it {result.ending}"
     are_installed(kernels, (package,), where, opp=other)
     are_installed(kernels, () if result.succeeded else (package,), where)
-
-
-@rule("static-kernel/install-idempotent")
-def test_the_last_uninstall_leaves_no_directory(kernels: StaticKernelsUnderTest) -> None:
-    (package,) = _packages(kernels, "last")
-    kernels.install(package)
-    assert kernels.attempt(kernels.removal(package.stem)).succeeded
-    left_over = sorted(state_of(kernels.opp))
-    if left_over:
-        kernels.evidence.saw(Place.MISPLACED, f"{left_over[0]} stays after the last uninstall")
-    assert left_over == []
 
 
 def _interrupted(

@@ -12,6 +12,7 @@ import zlib
 
 from pytest_ascendcache.qualification.catalogue import innocent
 from pytest_ascendcache.qualification.defects.ranks import meeting_by
+from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
@@ -21,6 +22,7 @@ from pytest_ascendcache.reference.incremental.surroundings import SurroundingsPo
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 THREE = "其中包含Square算子的`.o`文件、`.json`文件、`.info`文件以及其他文件。"
 RECORDS = ".info`文件记录了该算子的所有有效信息,包括算子名称、算子属性"
@@ -30,6 +32,7 @@ WAITS = "可以通过设置环境变量`HCCL_CONNECT_TIMEOUT`,即多卡间等待
 NUMBER = "`ID`为环境变量`RANK_ID`的值"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
+SHARES = "由于多卡场景在安装静态kernel run包时,会更新算子库公共文件"
 TARGETS = "模型中目标算子信息文件夹"
 NAMES, FILES = "names", "files"
 
@@ -190,6 +193,17 @@ def a_digest_beside_the_package(self, right, fs, path, content):
     line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
     for name in (f"{path.name}.sha256", "op_compiler.log"):
         right(fs, path.with_name(name), line.encode())
+
+
+@innocent(SHARES, twin="cut-short-installs-stay", company=NAMES, overrides=RegistryPolicy.sweep)
+def empty_directories_stay(*_):
+    """The last uninstall leaves empty directories, and the lock for the next installer."""
+
+
+@empty_directories_stay.also(Fs.remove)
+def _(self, right, point, path):
+    if point != "install.unlock":
+        right(point, path)
 
 
 @innocent(

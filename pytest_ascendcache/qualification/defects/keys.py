@@ -12,6 +12,7 @@ from pytest_ascendcache.qualification.catalogue import Override, defect, overrid
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
+from pytest_ascendcache.reference.model.fusion import FusionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
 NARROW = "cache-mode/key-separates"
@@ -392,3 +393,13 @@ def double_counts_as_float(self, right, tensor):
     """double and float32 are one type in the key, and double is not compiled."""
     fields = right(tensor)
     return {**fields, "dtype": fields["dtype"].replace("double", "float32")}
+
+
+@defect(NARROW, overrides=FusionPolicy.activation)
+def fused_activations_lose_attributes(self, right, graph, node):
+    """Fusing an activation loses its attributes, in the kernel and in the key."""
+    if (match := right(graph, node)) is None:
+        return None
+    gone, made = match
+    operator = replace(made.operator, attributes=gone[0].operator.attributes)
+    return gone, replace(made, operator=operator)

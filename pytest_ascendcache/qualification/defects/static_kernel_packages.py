@@ -459,11 +459,6 @@ def removal_takes_shared_keys(self, right, fs, opp, name, *given):
     return done
 
 
-@defect(UNION, overrides=RegistryPolicy.sweep)
-def empty_directories_stay(*_):
-    """The last uninstall leaves empty directories behind."""
-
-
 @defect(UNION, overrides=RegistryPolicy.remove_leftovers)
 def cut_short_installs_stay(*_):
     """The remains of a killed install are never cleaned up."""

@@ -169,6 +169,20 @@ def package_cut(run: Path) -> None:
     os.truncate(run, run.stat().st_size - 300)
 
 
+@_wrong(kernel_cache, METADATA, what="a tiling key that a tool has made a float")
+def tiling_key_of_a_float(cache: KernelCache) -> None:
+    tiled(cache.entries[1], 1e19)
+
+
+def tiled(kernel: SceneKernel, key: float) -> None:
+    """Give a kernel a tiling key."""
+    name = f"{kernel.object.stem}__kernel0"
+    edit(
+        kernel.metadata,
+        lambda fields: fields.update(kernelList=[{"kernelName": name, "tilingKey": key}]),
+    )
+
+
 @_wrong(kernel_cache, METADATA, what="metadata that ends in the middle")
 def metadata_cut(cache: KernelCache) -> None:
     os.truncate(cache.entries[1].metadata, 100)

@@ -18,6 +18,7 @@ from pytest_ascendcache.qualification.scenes.audit import (
     Job,
     Made,
     audited,
+    tiled,
     with_debugging,
 )
 from pytest_ascendcache.qualification.scenes.caches import (
@@ -92,6 +93,21 @@ def a_library_of_autofuse(cache: KernelCache) -> None:
     library = put(cache.soc / f"lib{stem}.so", elf_object(stem.encode()))
     fields = {"binFileName": library.stem, "binFileSuffix": ".so", "kernelName": stem}
     put(cache.soc / f"{stem}.json", {**fields, "sha256": digest(library.read_bytes())})
+
+
+@_free(
+    kernel_cache, PLACE, twin="object-of-another", what="a library with the digest of its kernel"
+)
+def a_library_that_carries_its_kernel(cache: KernelCache) -> None:
+    kernel = elf_object(b"a kernel of autofuse")
+    library = put(cache.soc / "libautofuse_pointwise_0_abs_add.so", elf_object(b"code" + kernel))
+    fields = {"binFileName": library.stem, "binFileSuffix": ".so", "kernelName": "autofuse_0_abs"}
+    put(library.with_suffix(".json"), {**fields, "sha256": digest(kernel)})
+
+
+@_free(kernel_cache, PLACE, twin="tiling-key-of-a-float", what="a tiling key beyond 63 bits")
+def a_large_tiling_key(cache: KernelCache) -> None:
+    tiled(cache.entries[1], 10**19)
 
 
 @_free(kernel_cache, PLACE, twin="metadata-cut", what="metadata on one line, with more fields")
