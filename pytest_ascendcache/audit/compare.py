@@ -110,7 +110,8 @@ class CardsOfJobs:
         judges = {number: self.result.units[unit] for number, unit in sorted(units.items())}
         own = self._own_devices(judges)
         keys = {number: self._own_keys(judge, own.get(number)) for number, judge in judges.items()}
-        compare_ranks(self.ledger, units, keys, names)
+        if note := compare_ranks(self.ledger, units, keys, names):
+            self.result.notes.setdefault(Check.RANKS_AGREE, []).append(note)
         for number, device in copied(own).items():
             detail = (
                 f"has kernels whose names end in _{device}, for card {device}: card {number} looks "

@@ -12,7 +12,13 @@ from pytest_ascendcache.contract import Level, Verdict, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.words.layout import WIDTH, columns, cut, wrapped
 
-_NOTES = (Check.SIZE, Check.LEFTOVERS, Check.ONE_TOOLCHAIN, Check.RANK_DUPLICATES)
+_NOTES = (
+    Check.RANKS_AGREE,
+    Check.SIZE,
+    Check.LEFTOVERS,
+    Check.ONE_TOOLCHAIN,
+    Check.RANK_DUPLICATES,
+)
 """Rules whose notes say something although nothing is broken."""
 
 _DIGEST = re.compile(r"([0-9a-f]{8})[0-9a-f]{20,56}")

@@ -25,26 +25,53 @@ Names = Callable[[int, frozenset[int]], list[str]]
 
 def compare_ranks(
     ledger: Ledger, directories: Mapping[int, str], keys: Mapping[int, array[int]], names: Names
-) -> None:
-    """Report what each rank of a job lacks. ``keys`` stand for the kernels or graphs of a rank."""
+) -> str:
+    """Report what each rank of a job lacks. ``keys`` stand for the kernels or graphs of a rank.
+    Returns a note about ranks that are not compared with each other; empty if all are."""
     sets = {
         rank: np.unique(np.frombuffer(keys[rank], dtype=np.int64)) for rank in sorted(directories)
     }
-    union = np.unique(np.concatenate([*sets.values()]))
-    for rank, own in sets.items() if not _are_stages([*sets.values()]) else ():
-        lacking = np.setdiff1d(union, own, assume_unique=True)
-        if len(lacking):
-            some = frozenset(lacking[:_NAMED].tolist())
-            which = ", ".join(sorted({name for other in sets for name in names(other, some)}))
-            detail = (
-                f"lacks {len(lacking)} of {len(union)} kernels that other ranks have ({which}): "
-                f"{_waiting(sets, union)}"
-            )
-            ledger.add(Check.RANKS_AGREE, directories[rank], detail)
+    groups = _groups(sets)
+    for group in groups:
+        union = _union(group)
+        for rank, own in group.items() if not _are_stages([*group.values()]) else ():
+            lacking = np.setdiff1d(union, own, assume_unique=True)
+            if len(lacking):
+                some = frozenset(lacking[:_NAMED].tolist())
+                which = ", ".join(sorted({name for other in group for name in names(other, some)}))
+                detail = (
+                    f"lacks {len(lacking)} of {len(union)} kernels that other ranks have "
+                    f"({which}): {_waiting(group, union)}"
+                )
+                ledger.add(Check.RANKS_AGREE, directories[rank], detail)
+    union = _union(sets)
     for rank in _absent(sets):
         near = re.sub(rf"(?<!\d){min(sets)}(?!\d)", str(rank), directories[min(sets)], count=1)
         detail = f"rank {rank} has no directory: {_waiting(sets, union)}"
         ledger.add(Check.RANKS_AGREE, near, detail)
+    if len(groups) == 1:
+        return ""
+    apart = " and ".join(", ".join(map(str, group)) for group in groups)
+    return f"ranks {apart} have other kernels: stages of a pipeline, or not one job"
+
+
+def _union(sets: Mapping[int, Keys]) -> Keys:
+    return np.unique(np.concatenate([*sets.values()]))
+
+
+def _groups(sets: Mapping[int, Keys]) -> list[dict[int, Keys]]:
+    """The groups of ranks that have most kernels in common, of several ranks each; one group if
+    there are none such."""
+    groups: list[dict[int, Keys]] = []
+    for rank, own in sets.items():
+        for group in groups:
+            union = _union(group)
+            if 2 * len(np.intersect1d(union, own)) > len(np.union1d(union, own)):
+                group[rank] = own
+                break
+        else:
+            groups.append({rank: own})
+    return groups if all(len(each) > 1 for each in groups) else [dict(sets)]
 
 
 def _are_stages(ranks: Sequence[Keys]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -32,12 +33,24 @@ _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
 
 
+@dataclass
 class StaticOutputs(EntryJudge):
-    """Judges the outputs of a compile: operator information, and the packages made of it."""
+    """Judges the outputs of compiles: operator information, and the packages made of it.
+
+    ``selected`` counts the operators that each run chose to compile, ``packed`` are the runs with a
+    package, by their directories.
+    """
+
+    _: KW_ONLY
+    selected: Counter[str] = field(default_factory=Counter)
+    packed: set[str] = field(default_factory=set)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
+        place = PurePosixPath(folder.relative)
+        self.selected[str(place.parent)] += suffix == ".json" and place.name.endswith("_selected")
         if suffix == ".run":
+            self.packed.add(str(place))
             self.entries += 1
             check_whole(Files(folder, (name,)), name, info)
             return True
@@ -56,6 +69,16 @@ class StaticOutputs(EntryJudge):
             return False
         detail = f"is {kind_of(info)}, no file that a toolchain may read"
         raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
+
+    def conclude(self) -> None:
+        """Report runs that selected operators and have no package of them."""
+        for run, count in sorted((+self.selected).items()):
+            if run not in self.packed:
+                detail = (
+                    f"{count} operators were selected, and there is no package of them: the "
+                    "compile was interrupted or failed"
+                )
+                self.ledger.add(Check.LEFTOVERS, run, detail)
 
     def directory(self, folder: Folder, name: str) -> None:
         """Judge a directory by its name."""

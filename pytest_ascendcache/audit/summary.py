@@ -19,7 +19,7 @@ from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
-from pytest_ascendcache.audit.static import AuditedInstallation
+from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
 from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Edition
 
@@ -47,7 +47,7 @@ class Summary:
         result = self.result
         self._limits()
         for unit, judge in result.units.items():
-            if isinstance(judge, AuditedInstallation):
+            if isinstance(judge, (AuditedInstallation, StaticOutputs)):
                 judge.conclude()
             elif isinstance(judge, Scratch):
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))

@@ -1,8 +1,8 @@
 """The parts of an ONNX model by name: its initialisers, and the rest of the graph.
 
 The file is walked as a protocol buffer and not interpreted, so this needs no package. Source: the
-message types of ``onnx.proto``: ``ModelProto.graph`` is field 7, ``GraphProto.initializer`` field 5
-and ``TensorProto.name`` field 8.
+message types of ``onnx.proto``: ``ModelProto.graph`` is field 7, ``GraphProto.node`` field 1 and
+``initializer`` field 5, ``NodeProto.op_type`` field 4 and ``TensorProto.name`` field 8.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 GRAPH = "the graph"
 _MODEL_GRAPH, _INITIALISER, _NAME = 7, 5, 8
+_NODE, _TYPE = 1, 4
 _MOST = 5000
 """The most initialisers that are recorded by name."""
 
@@ -28,6 +29,26 @@ def onnx_parts(path: Path) -> dict[str, str]:
             return _parts(data)
         except (ValueError, IndexError):
             return {}
+
+
+def onnx_types(path: Path) -> frozenset[str]:
+    """Return the types of a model's nodes, without those of subgraphs. Empty for a file that is no
+    ONNX model. Raises ``OSError`` if it cannot be read."""
+    if path.stat().st_size == 0:
+        return frozenset()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return frozenset(_types(data))
+        except (ValueError, IndexError):
+            return frozenset()
+
+
+def _types(data: mmap.mmap) -> Iterator[str]:
+    for number, start, end in _fields(data, 0, len(data)):
+        for inner, first, last in _fields(data, start, end) if number == _MODEL_GRAPH else ():
+            for field, at, to in _fields(data, first, last) if inner == _NODE else ():
+                if field == _TYPE:
+                    yield data[at:to].decode("utf-8", "replace")
 
 
 def _parts(data: mmap.mmap) -> dict[str, str]:

@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from pytest_ascendcache.contract import ImplModeTables
+from pytest_ascendcache.contract.options import BOTH
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.onnx_parts import onnx_types
 from pytest_ascendcache.release.problem import Problem
 
 _SECTIONS = {"[ByOpType]": False, "[ByNodeName]": True}
@@ -58,8 +60,17 @@ def kept_file_problems(release: Release) -> list[Problem]:
 
 
 def has_two_implementations(release: Release, tables: ImplModeTables) -> bool:
-    """Return whether any operator has two implementations; True if there are no operators."""
-    return not release.operators or any(map(tables.has_two, release.operators))
+    """Return whether an operator or a node of the model has two implementations; True where files
+    do not tell. ONNX calls types much as CANN does: Softmax SoftmaxV2. Raises ``OSError``."""
+    if any(map(tables.has_two, release.operators)):
+        return True
+    if release.model is None:
+        return not release.operators
+    both = (each for each, modes in tables.offered.items() if modes >= BOTH)
+    plain = {re.sub(r"(V\d+|D)$", "", each) for each in both}
+    long = tuple(each for each in plain if len(each) > 6)
+    nodes = onnx_types(release.model)
+    return not nodes or any(each in plain or each.startswith(long) for each in nodes)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
     for each in every:
         problems += conversions.unlike_fresh(each)
         served, place = conversions.served(each), each.source.removeprefix("a conversion from ")
-        problems += useless(Path(place), served, "kernel")
+        problems += useless(release, Path(place), served, "kernel")
         conversions.cache.evidence.notes.append(f"{release.name}, {each.source}: {served}")
     judge(problems)
 

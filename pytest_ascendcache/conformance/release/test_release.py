@@ -137,8 +137,9 @@ def test_debugging_option_for_modes(release: Release) -> None:
 @rule("release/precision-file-kept")
 def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | None) -> None:
     tables = release_tables(release, named_toolchain)
-    if tables is not None and not has_two_implementations(release, tables):
-        pytest.skip("no operator of the release has two implementations")
+    with undecided_on(OSError):
+        if tables is not None and not has_two_implementations(release, tables):
+            pytest.skip("no operator of the release has two implementations")
     judge(kept_file_problems(release))
 
 
@@ -222,7 +223,7 @@ def test_caches_of_the_release_serve_fresh_kernels(
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
         served = compiles.served(run)
-        problems += useless(place, served, "operator")
+        problems += useless(release, place, served, "operator")
         cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
     if not copied:
         pytest.skip(f"no cache of {release.soc} goes with the release")
@@ -239,9 +240,10 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
     judge(problems)
 
 
-def useless(cache: Path, served: Served, what: str) -> list[Problem]:
-    """The problem of a shipped cache that has kernels of the chip and serves few or none."""
-    if not served.is_few:
+def useless(release: Release, cache: Path, served: Served, what: str) -> list[Problem]:
+    """The problem of a shipped cache that has kernels of the chip and serves few or none, if it is
+    read at all."""
+    if not served.is_few or debug_problems(release):
         return []
     how = f"{cache} serves no {what} of the release: its kernels are of something else"
     if served.served:

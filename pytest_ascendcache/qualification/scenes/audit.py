@@ -23,6 +23,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     package,
     put,
     ranks,
+    stages,
     static_outputs,
 )
 
@@ -341,6 +342,12 @@ def static_work_left(run: Path) -> None:
     put(run.parent / "41_opcompile_extent" / "Add_d0.json", {})
 
 
+@_wrong(static_outputs, LEFTOVERS, what="operators that were selected, and no package of them")
+def static_package_missing(run: Path) -> None:
+    put(run.parent / "41_opcompile_selected" / "Add_float_ND_1_8_0.json", {"op_type": "Add"})
+    run.unlink()
+
+
 @_wrong(kernel_cache, SIZE, what="more than the limit")
 def over_the_limit(cache: KernelCache) -> None:
     put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
@@ -351,6 +358,12 @@ def over_the_limit(cache: KernelCache) -> None:
 def rank_lacks_kernel(job: Job) -> None:
     for suffix in (".o", ".json", ".info"):
         job[1][2].metadata.with_suffix(suffix).unlink()
+
+
+@_wrong(stages, AGREE, what="a rank of the second stage that lacks a kernel")
+def rank_of_a_stage_lacks_kernel(job: Job) -> None:
+    for suffix in (".o", ".json", ".info"):
+        job[3][0].metadata.with_suffix(suffix).unlink()
 
 
 @_wrong(ranks, AGREE, what="a rank whose kernels were all deleted")

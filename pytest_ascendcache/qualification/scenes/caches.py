@@ -191,6 +191,18 @@ def package(path: Path, payload: bytes = b"\x1f\x8bpayload") -> Path:
     return put(path, head.encode() + payload)
 
 
+def stages(root: Path) -> dict[int, list[SceneKernel]]:
+    """Write the kernels of two stages of a pipeline, two ranks each, and return them by rank."""
+    names = {0: ("square", "matmul", "add", "exp"), 1: ("square", "softmax", "tanh", "mul")}
+    return {
+        rank: [
+            rank_kernel(root / f"rank_{rank}" / "kernel_meta", name, rank)
+            for name in names[rank // 2]
+        ]
+        for rank in range(4)
+    }
+
+
 def static_outputs(root: Path) -> Path:
     """Write the output of one compile of static kernels as later clients do; return its package."""
     run = root / "aclnn_static_shape_kernel_outputs" / "ts20261121150000123456_pid41_outputs"
