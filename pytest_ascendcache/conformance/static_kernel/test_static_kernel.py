@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,9 @@ def _client(toolchain: Toolchain) -> None:
 def stand_in(kernels: StaticKernelsUnderTest) -> StandIn:
     """An op_compiler with prepared packages of the check's networks."""
     return kernels.stand_in(*NETWORK.operators, *OTHER.operators)
+
+
+_AT_THE_SECOND_CALL = "[ $(wc -l < {log}) -lt 2 ] || "
 
 
 @pytest.fixture
@@ -345,9 +349,11 @@ def test_a_kept_package_is_of_the_same_version(
 
 
 @rule("static-kernel/one-binary-per-shape")
-def test_a_shape_that_was_met_before_is_not_compiled_again(
-    kernels: StaticKernelsUnderTest, marked: StandIn
-) -> None:
+def test_a_shape_that_was_met_before_is_not_compiled_again(kernels: StaticKernelsUnderTest) -> None:
+    """The second package has the kernels of the later network alone, and they are used, too."""
+    later = kernels.stand_in(*OTHER.operators, marked=True)
+    second = f'{{{{ cp {shlex.quote(str(later.package))} "$output/"; exit; }}}}'
+    marked = kernels.stand_in(*NETWORK.operators, before=_AT_THE_SECOND_CALL + second, marked=True)
     run = kernels.run(NETWORK, NETWORK, OTHER, op_compiler=marked.path)
     assert marked.calls == [0, 0], "op_compiler was called for what it had compiled"
     assert run.kernels == {IMPOSTOR}
@@ -383,7 +389,6 @@ def test_an_op_compiler_without_a_package_has_failed(
     assert left_in(kernels.opp) == []
 
 
-_AT_THE_SECOND_CALL = "[ $(wc -l < {log}) -lt 2 ] || "
 ENDINGS = {
     "well": ":",
     "error": f"{_AT_THE_SECOND_CALL}exit 1",

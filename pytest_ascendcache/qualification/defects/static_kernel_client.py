@@ -25,6 +25,7 @@ from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
+from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 TREE = "static-kernel/output-tree"
 DIRECTORY = "static-kernel/build-directory"
@@ -33,6 +34,7 @@ LOCAL = "static-kernel/local-world-size"
 FIRST = "static-kernel/first-card"
 FAILED = "static-kernel/failed-operator"
 RESULT = "static-kernel/result-correct"
+SHAPES = "static-kernel/one-binary-per-shape"
 EXIT = "static-kernel/uninstalled-at-exit"
 
 
@@ -408,3 +410,12 @@ def installs_that_fail_are_not_told(self, right, *arguments):
     """A card goes on where the package of its kernels does not install itself."""
     with suppress(StaticKernelError):
         right(*arguments)
+
+
+@defect(SHAPES, overrides=SelectionPolicy.read_index, memory={"found": {}})
+def index_is_read_once(self, right, fs, opp, soc):
+    """A process reads the index of installed kernels once."""
+    found = self.memory.found
+    if soc not in found:
+        found[soc] = right(fs, opp, soc)
+    return found[soc]
