@@ -176,7 +176,7 @@ def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:
 
 def left_in(directory: Path) -> list[str]:
     """The files that a directory holds. Directories and empty files, such as locks, do not count:
-    no document says that whoever installs or uninstalls leaves none."""
+    no document says that an installer leaves none."""
     files = Snapshot.take(directory).files.items()
     return sorted(path for path, state in files if state.kind != "directory" and state.size)
 

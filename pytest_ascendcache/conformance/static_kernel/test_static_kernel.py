@@ -149,6 +149,16 @@ def test_the_default_is_beside_the_script(
 
 
 @rule("static-kernel/build-directory")
+def test_a_build_directory_may_have_blanks_and_letters(kernels: StaticKernelsUnderTest) -> None:
+    """It has to exist, and to be the user's to read and write: nothing else is asked of it."""
+    directory = kernels.build / "my build" / "构建"
+    directory.mkdir(parents=True)
+    (run,) = kernels.together(kernels.client(NETWORK, build=directory))
+    assert run.succeeded, f"the client {run.result.failure}"
+    assert len(trees(directory)) == 1, "there is no output"
+
+
+@rule("static-kernel/build-directory")
 @pytest.mark.parametrize(
     "kind", ["missing", "a-file", "below-a-file", "a-link", "through-a-link", "parent", "closed"]
 )
