@@ -46,6 +46,8 @@ PRECISE, FAST = SelectMode.HIGH_PRECISION_FOR_ALL.value, SelectMode.HIGH_PERFORM
 CURVES = ("Tanh", "Exp", "Sqrt")
 """Types to which releases of CANN offer both modes; each can follow another node."""
 GIVERS = {"MatMul": ("x", "w"), "Add": ("x", "b")}
+PRODUCTS = ("BatchMatMulV2", "MatMulV2", "BatchMatMul", "MatMul")
+"""Types that compilers make of MatMul."""
 
 
 @pytest.fixture
@@ -203,6 +205,38 @@ def test_a_mode_holds_for_a_node_after_another(
             assert differ >= due, cache.evidence.found(
                 Delivery.UNCHANGED, detail, subject=_option(how.split()[0])
             )
+
+
+@rule("impl-mode/precision-file")
+def test_a_mode_holds_for_a_node_before_another(
+    cache: CacheUnderTest, models: ModelsUnderTest
+) -> None:
+    """A product whose kernels differ by the mode of its type: so do those of a model in which a
+    Relu follows it, fused or not."""
+    product = ModelNode("MatMul", "product", ("x", "w"))
+    followed = [product, ModelNode("Relu", "relu", ("product",))]
+    for kind in PRODUCTS:
+        try:
+            alone, differ = (_by_type(models, nodes, kind) for nodes in ([product], followed))
+        except NotConverted:
+            continue  # which types there are is the toolchain's choice
+        if alone:
+            assert differ, cache.evidence.found(
+                Delivery.UNCHANGED,
+                f"a product has another kernel by the mode of {kind}, and none before a Relu",
+                subject=_option("--op_precision_mode"),
+            )
+            return
+    raise NotDecidable(f"none of {', '.join(PRODUCTS)} has two implementations in a model")
+
+
+def _by_type(models: ModelsUnderTest, nodes: Sequence[ModelNode], kind: str) -> int:
+    """How many kernels of a model are others under the other mode of a type."""
+    model, made = SmallModel(tuple(nodes)), []
+    for mode in (HIGH_PRECISION, HIGH_PERFORMANCE):
+        file = models.file(f"{kind}-{mode}.ini", PrecisionFile.of({kind: mode}).content)
+        made.append(models.fresh({"op_precision_mode": file}, model))
+    return len(made[0] - made[1])
 
 
 def _in_file(models: ModelsUnderTest, mode: str, by_name: bool) -> dict[str, str]:
