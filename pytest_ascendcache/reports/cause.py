@@ -121,9 +121,10 @@ class Cause:
         """What to do about it, in one line."""
         if self.verdict in UNDECIDED:
             return text("next_undecided", language)
-        room = next(iter(self.rules)).partition("/")[0]
-        if f"next_{room}" in texts():
-            return text(f"next_{room}", language)
+        rule = next(iter(self.rules))
+        for name in (f"next_{rule}", f"next_{rule.partition('/')[0]}"):
+            if name in texts():
+                return text(name, language)
         return next_step(self.fact, language)
 
     @property
