@@ -231,7 +231,7 @@ def _check_library(
     run, which nothing here does: of an object that it carries, or of the file. Raises
     ``CannotRead`` if it is of neither."""
     check_whole(files, name, info)
-    content = files.folder.read(name)
+    content = files.folder.read(name, info, digest=True)
     said = fields.get("sha256")
     if content is None or not isinstance(said, str):
         return

@@ -213,7 +213,7 @@ def chips_by_other_names(cache: KernelCache) -> None:
 
 @_free(kernel_cache, INI_FILE, twin="ini-half", what="an ini with notes, blanks and more sections")
 def an_ini_with_notes(cache: KernelCache) -> None:
-    text = INI_OF_8.replace("=", " = ").replace("\n", "\n\n# 单位 MB\n")
+    text = INI_OF_8.replace("size=", "size = ").replace("\n", "\n\n# 单位 MB\n")
     put(cache.ini, f"# written by hand\n\n{text}\n[others]\nowner = team\n")
 
 
