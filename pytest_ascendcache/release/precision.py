@@ -61,7 +61,7 @@ def kept_file_problems(release: Release) -> list[Problem]:
 
 def has_two_implementations(release: Release, tables: ImplModeTables) -> bool:
     """Return whether an operator or a node of the model has two implementations; True where files
-    do not tell. ONNX calls types much as CANN does: Softmax SoftmaxV2. Raises ``OSError``."""
+    do not tell. ONNX calls most types much as CANN does: Softmax SoftmaxV2. Raises ``OSError``."""
     if any(map(tables.has_two, release.operators)):
         return True
     if release.model is None:
@@ -69,8 +69,12 @@ def has_two_implementations(release: Release, tables: ImplModeTables) -> bool:
     both = (each for each, modes in tables.offered.items() if modes >= BOTH)
     plain = {re.sub(r"(V\d+|D)$", "", each) for each in both}
     long = tuple(each for each in plain if len(each) > 6)
-    nodes = onnx_types(release.model)
+    nodes = {_OTHERWISE.get(each, each) for each in onnx_types(release.model)}
     return not nodes or any(each in plain or each.startswith(long) for each in nodes)
+
+
+_OTHERWISE = {"Gemm": "MatMul", "Div": "RealDiv", "Conv": "Conv2", "Clip": "ClipByValue"}
+"""Types of ONNX whose names are not those of CANN's, without a version or a D at the end."""
 
 
 @dataclass(frozen=True)

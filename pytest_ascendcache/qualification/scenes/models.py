@@ -172,6 +172,15 @@ def model_with_a_cache_that_serves_few(directory: Path) -> list[str]:
     return judge(path)
 
 
+@scene("release/precision-file-kept", what="no precision file, and a model with types of two modes")
+def model_without_precision_file(directory: Path) -> list[str]:
+    directory.mkdir(exist_ok=True)
+    _write_model(directory / "model.onnx")
+    options = {"model": "model.onnx", "framework": 5, "soc_version": DEFAULT_SOC}
+    path = write_release(directory, {"options": options})
+    return judge(path, rules=("release/precision-file-kept", "release/debug-off"))
+
+
 @scene(UNCHANGED, what="a weight comes from the cache because it begins like the right one")
 def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     defect = "weights-by-their-beginning"
