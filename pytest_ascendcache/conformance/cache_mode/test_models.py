@@ -138,6 +138,9 @@ def test_no_model_is_another_byte_for_byte(cache: CacheUnderTest, models: Models
     """One cache, and models that differ in one attribute, type or tensor, whose meaning follows
     from ONNX. Kernels may be the same where a model passes the difference to them."""
     first, refused = models.warm(), []
+    again = models.convert()
+    if (again.digests, again.rest) != (first.digests, first.rest):
+        pytest.skip("two conversions of one model are not the same file")
     for what, model in PLAIN.neighbours():
         try:
             other = models.convert(model=model)
