@@ -230,7 +230,7 @@ def test_a_mode_holds_for_a_node_before_another(
                 subject=_option("--op_precision_mode"),
             )
             return
-    raise NotDecidable(f"none of {', '.join(PRODUCTS)} has two implementations in a model")
+    pytest.skip(f"none of {', '.join(PRODUCTS)} has two implementations in a model")
 
 
 def _by_type(models: ModelsUnderTest, nodes: Sequence[ModelNode], kind: str) -> int:
