@@ -129,7 +129,8 @@ def _functions() -> dict[str, str]:
 
 
 def test_each_rule_of_the_gate_has_a_wrong_variant() -> None:
-    assert {rule for each in VARIANTS.values() for rule in each.rules} == GATE
+    by_times = {"release/knowledge-base-applied"}  # judged where nothing can be compiled
+    assert {rule for each in VARIANTS.values() for rule in each.rules} == GATE - by_times
     assert set(_functions().values()) == GATE
 
 

@@ -170,11 +170,17 @@ def test_precision_file_is_valid(
 
 
 @rule("release/knowledge-base-applied")
-def test_kernels_are_newer_than_the_knowledge_base(release: Release) -> None:
+def test_kernels_are_newer_than_the_knowledge_base(
+    release: Release, named_toolchain: Toolchain | None
+) -> None:
     if not release.knowledge_base:
         pytest.skip("the release names no tuning knowledge base")
     if not any(soc_directory(cache, release.soc) for cache in release.caches):
         pytest.skip(f"no cache of {release.soc} goes with the release")
+    # Copying gives files another time, and what kernels compute says more than when.
+    if named_toolchain is not None and (release.operators or release.model is not None):
+        rule_id = f"release/{'' if release.operators else 'model-'}cached-is-fresh"
+        pytest.skip(f"the cached kernels are compared with fresh ones instead: {rule_id}")
     try:
         judge(outdated_kernels(release))
     except OSError as error:

@@ -91,8 +91,19 @@ def precision_file_through_a_link(directory: Path) -> list[str]:
     twin="knowledge-base-after-the-kernels",
 )
 def an_old_knowledge_base(directory: Path) -> list[str]:
-    path = _filled(directory, caches="cache")
+    path = _filled(directory, caches="cache", toolchain=None)
     _tune(directory, 4, second=1)
+    return judge(path, rules=["release/knowledge-base-applied"])
+
+
+@scene(
+    what="a knowledge base that was copied, which made it newer than the kernels, and not changed",
+    freedom=BANK,
+    twin="knowledge-base-changed-without-force",
+)
+def a_copied_knowledge_base(directory: Path) -> list[str]:
+    path = _filled(directory, caches="cache")
+    _tune(directory, 4, second=2_000_000_000)
     return judge(path)
 
 
