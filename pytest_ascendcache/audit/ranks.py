@@ -43,6 +43,12 @@ def compare_ranks(
                     f"lacks {len(lacking)} of {len(union)} kernels that other ranks have "
                     f"({which}): {_waiting(group, union)}"
                 )
+                if len(own) and len(lacking) == len(_others(group, rank)):
+                    detail = (
+                        f"has no kernel that another rank has, and lacks theirs ({which}): it was "
+                        "compiled by another toolchain version, for another chip or from another "
+                        f"network; {_waiting(group, union)}"
+                    )
                 ledger.add(Check.RANKS_AGREE, directories[rank], detail)
     union = _union(sets)
     for rank in _absent(sets):
@@ -57,6 +63,10 @@ def compare_ranks(
 
 def _union(sets: Mapping[int, Keys]) -> Keys:
     return np.unique(np.concatenate([*sets.values()]))
+
+
+def _others(sets: Mapping[int, Keys], rank: int) -> Keys:
+    return _union({other: own for other, own in sets.items() if other != rank})
 
 
 def _groups(sets: Mapping[int, Keys]) -> list[dict[int, Keys]]:

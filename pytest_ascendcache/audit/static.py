@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -37,18 +38,21 @@ _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 class StaticOutputs(EntryJudge):
     """Judges the outputs of compiles: operator information, and the packages made of it.
 
-    ``selected`` counts the operators that each run chose to compile, ``packed`` are the runs with a
-    package, by their directories.
+    ``selected`` are the operators that each run chose to compile, ``gathered`` those of all cards
+    that the first card packs, ``packed`` the runs with a package, by their directories.
     """
 
     _: KW_ONLY
-    selected: Counter[str] = field(default_factory=Counter)
+    selected: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    gathered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     packed: set[str] = field(default_factory=set)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
         place = PurePosixPath(folder.relative)
-        self.selected[str(place.parent)] += suffix == ".json" and place.name.endswith("_selected")
+        for ending, found in (("_selected", self.selected), ("_gathered", self.gathered)):
+            if suffix == ".json" and place.name.endswith(ending):
+                found[str(place.parent)].add(name)
         if suffix == ".run":
             self.packed.add(str(place))
             self.entries += 1
@@ -70,15 +74,20 @@ class StaticOutputs(EntryJudge):
         detail = f"is {kind_of(info)}, no file that a toolchain may read"
         raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
-    def conclude(self) -> None:
-        """Report runs that selected operators and have no package of them."""
-        for run, count in sorted((+self.selected).items()):
-            if run not in self.packed:
+    def conclude(self, packed: Sequence[Set[str]]) -> None:
+        """Report runs that selected operators and have no package of them, neither their own nor
+        one that the first card ``packed`` for all."""
+        for run, names in sorted(self.selected.items()):
+            if run not in self.packed and not any(names <= each for each in packed):
                 detail = (
-                    f"{count} operators were selected, and there is no package of them: the "
+                    f"{len(names)} operators were selected, and there is no package of them: the "
                     "compile was interrupted or failed"
                 )
                 self.ledger.add(Check.LEFTOVERS, run, detail)
+
+    def packed_for_all(self) -> list[set[str]]:
+        """Return the operators of all cards in each package that has such."""
+        return [names for run, names in self.gathered.items() if run in self.packed]
 
     def directory(self, folder: Folder, name: str) -> None:
         """Judge a directory by its name."""

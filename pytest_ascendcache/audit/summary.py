@@ -46,9 +46,13 @@ class Summary:
         """Add findings about several files, notes, and the rules that do not apply."""
         result = self.result
         self._limits()
+        outputs = [each for each in result.units.values() if isinstance(each, StaticOutputs)]
+        packed = [names for each in outputs for names in each.packed_for_all()]
         for unit, judge in result.units.items():
-            if isinstance(judge, (AuditedInstallation, StaticOutputs)):
+            if isinstance(judge, AuditedInstallation):
                 judge.conclude()
+            elif isinstance(judge, StaticOutputs):
+                judge.conclude(packed)
             elif isinstance(judge, Scratch):
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
         self._toolchains()

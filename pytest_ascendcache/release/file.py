@@ -108,7 +108,7 @@ class Release:
             is_file = key in (*_FILES, *atc.INPUT_FILES, atc.DEBUG_CONFIG)
             if value and (is_file or (os.sep in value and self.place(value).exists())):
                 options[key] = str(self.place(value))
-        return {**options, **self.kernel_options}
+        return {atc.SOC: self.soc, **options, **self.kernel_options}
 
     @property
     def conversion_environment(self) -> dict[str, str]:

@@ -325,6 +325,18 @@ def targets_chosen_and_gathered(run: Path) -> None:
 
 
 @_free(
+    static_outputs,
+    PACKAGE_NAME,
+    twin="static-package-missing",
+    what="a run of the second card: the first packs the operators of both",
+)
+def operators_of_the_second_card(run: Path) -> None:
+    put(run.parent / "41_opcompile_gathered" / "Add_d0.json", {"op_type": "Add", "inputs": []})
+    second = run.parent.with_name(run.parent.name.replace("41", "42"))
+    put(second / "42_opcompile_selected" / "Add_d0.json", {"op_type": "Add", "inputs": []})
+
+
+@_free(
     lambda root: root,
     PACKAGE_NAME,
     twin="package-cut",

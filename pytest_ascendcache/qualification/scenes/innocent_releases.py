@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.qualification.catalogue import scene
-from pytest_ascendcache.qualification.scenes import release
+from pytest_ascendcache.qualification.scenes import models, release
 from pytest_ascendcache.qualification.scenes.release import (
     _INI,
     _PRECISION,
@@ -35,6 +36,41 @@ SPARES = "启用后可以避免针对相同编译参数及算子参数的算子�
 @scene(what="disable, in words", freedom=MODE, twin="release-under-enable")
 def release_with_disable(directory: Path) -> list[str]:
     return judge(_release(directory, {"op_compiler_cache_mode": "disable"}))
+
+
+@scene(
+    what="no command: options in a table, and the chip in a key of its own",
+    freedom=MODE,
+    twin="release-under-enable",
+)
+def a_model_without_a_command(directory: Path) -> list[str]:
+    path = models._release(directory, soc=DEFAULT_SOC)
+    text = path.read_text().replace(f'soc_version = "{DEFAULT_SOC}"\n', "")
+    path.write_text(text.replace('mode = "force"', 'mode = "disable"'))
+    return judge(path)
+
+
+@scene(
+    what="no precision file: no type of the model has two implementations",
+    freedom=FILE,
+    twin="model-without-precision-file",
+)
+def a_model_of_one_implementation(directory: Path) -> list[str]:
+    from onnx import TensorProto, helper, save
+
+    directory.mkdir(exist_ok=True)
+    nodes = [helper.make_node("Add", ["x", "x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, 8]) for name in "xy")
+    opset = helper.make_opsetid("", 17)
+    graph = helper.make_graph(nodes, "plain", [x], [y])
+    save(helper.make_model(graph, opset_imports=[opset], ir_version=8), directory / "model.onnx")
+    options = {
+        "model": "model.onnx",
+        "framework": 5,
+        "soc_version": DEFAULT_SOC,
+        "op_compiler_cache_mode": "force",
+    }
+    return judge(release.write_release(directory, {"options": options}))
 
 
 @scene(what="debugging off in words: level 0", freedom=DEBUG, twin="release-with-debug-level")
