@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_ascendcache.audit.agreement import disagreement, missing_symbol
@@ -29,6 +29,9 @@ from pytest_ascendcache.caches.recognition import split
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 """Folders of operator information, by process id."""
+
+_PACKAGES = "static_kernel_cache"
+"""The folder of the files that map keys to packages of earlier processes."""
 
 _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
@@ -50,6 +53,9 @@ class StaticOutputs(EntryJudge):
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
         place = PurePosixPath(folder.relative)
+        if suffix == ".json" and place.name == _PACKAGES:
+            self._index(folder, name)
+            return True
         for ending, found in (("_selected", self.selected), ("_gathered", self.gathered)):
             if suffix == ".json" and place.name.endswith(ending):
                 found[str(place.parent)].add(name)
@@ -67,6 +73,23 @@ class StaticOutputs(EntryJudge):
                 raise record.blame(Check.AGREEMENT, detail)
             return True
         return False
+
+    def _index(self, folder: Folder, name: str) -> None:
+        """Judge a file that maps keys to packages: what it names is installed, wherever that lies.
+
+        Its paths are absolute. A package that is gone is compiled again, and in a copy of the tree
+        the package counts that was copied with it.
+        """
+        if (index := read_metadata(Files(folder, (name,)), name)) is None:
+            return
+        for value in index.fields.values():
+            if type(value) is not str or not value.endswith(".run"):
+                raise index.blame(Check.METADATA, f"{str(value)[:100]!r} is no path of a package")
+            path = Path(value)
+            own = folder.look("/".join(("..", *path.parts[-2:]))) is not None
+            if ".." in path.parts or not path.is_absolute() or (not own and _exists(path)):
+                detail = f"{value[:200]!r} is the package of another directory: it is installed"
+                raise index.blame(Check.NAMES_INSIDE, detail)
 
     def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         if split(name)[1] != ".run":
@@ -94,6 +117,13 @@ class StaticOutputs(EntryJudge):
         if _WORK.fullmatch(name):
             detail = "a compile's working directory: it was interrupted, or ran with -l debug"
             self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:
+        return False
 
 
 @dataclass

@@ -800,7 +800,7 @@ def all_of_mindspore(root: Path) -> None:
 @sound()
 def static_kernel_outputs(root: Path) -> None:
     run = static_outputs(root)
-    put(run.parents[1] / "static_kernel_cache/CANN-9.0.0_Ascend910B1.json", {"Add": "x"})
+    put(run.parents[1] / "static_kernel_cache/CANN-9.0.0_Ascend910B1.json", {"0" * 64: str(run)})
     put(run.parents[1] / "static_kernel_cache/CANN-9.0.0_Ascend910B1.lock", "")
     put(run.parent / "static_kernel_Add_ab12_0_d0_compile_succ.log", "done\n")
 

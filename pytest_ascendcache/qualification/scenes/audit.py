@@ -342,6 +342,13 @@ def static_work_left(run: Path) -> None:
     put(run.parent / "41_opcompile_extent" / "Add_d0.json", {})
 
 
+@_wrong(static_outputs, INSIDE, what="an index of packages that names another directory's")
+def package_of_another_tree(run: Path) -> None:
+    theirs = package(run.parents[2] / "theirs" / run.name)
+    index = run.parents[1] / "static_kernel_cache" / "CANN-8.1_Ascend910B1.json"
+    put(index, {"0" * 64: str(run), "1" * 64: str(theirs)})
+
+
 @_wrong(static_outputs, LEFTOVERS, what="operators that were selected, and no package of them")
 def static_package_missing(run: Path) -> None:
     put(run.parent / "41_opcompile_selected" / "Add_float_ND_1_8_0.json", {"op_type": "Add"})

@@ -337,6 +337,19 @@ def operators_of_the_second_card(run: Path) -> None:
 
 
 @_free(
+    static_outputs,
+    PACKAGE_NAME,
+    twin="package-of-another-tree",
+    what="an index of packages: one here, one that was deleted, one from before the tree moved",
+)
+def packages_of_earlier_processes(run: Path) -> None:
+    gone = run.with_name("static_kernel_261121140000123456_40.run")
+    paths = (str(run), str(gone), f"/nowhere/{run.parent.name}/{run.name}")
+    index = run.parents[1] / "static_kernel_cache" / "CANN-8.1_Ascend910B1.json"
+    put(index, {str(at) * 64: path for at, path in enumerate(paths)})
+
+
+@_free(
     lambda root: root,
     PACKAGE_NAME,
     twin="package-cut",
