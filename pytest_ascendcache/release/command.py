@@ -154,6 +154,11 @@ def _next_option(words: list[str]) -> tuple[str, str]:
     if word in _SHELL:
         raise CommandError(f"{word!r} is the shell's; give one atc command and nothing else.")
     name, separator, value = word.lstrip("-").partition("=")
+    if word and not word.strip(" \t"):
+        raise CommandError(
+            "a blank stands after a backslash, so the shell ends the command with that line; "
+            "remove the blank."
+        )
     if not word.startswith("-") or not name:
         raise CommandError(f"{word!r} is no option; write --key=value.")
     name = option_name(name)

@@ -329,7 +329,7 @@ class _Reader:
         value = self.content.get(key, [])
         texts = [value] if isinstance(value, str) else value
         if not _is_texts(texts) or not all(texts):
-            raise _Wrong(f"'{key}' is {value!r}; write a path, or a list of paths.")
+            raise _Wrong(f"'{key}' is {repr(value)[:60]}; write a path, or a list of paths.")
         return tuple(self._place(each) for each in texts)
 
     def _table(self, key: str, variables: Mapping[str, str]) -> dict[str, str]:

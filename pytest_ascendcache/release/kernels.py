@@ -20,7 +20,8 @@ from pathlib import Path
 from pytest_ascendcache.caches import read_entries
 from pytest_ascendcache.caches.recognition import rank_number
 from pytest_ascendcache.caches.snapshot import read_quietly
-from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import CACHE_PATH, Release
 from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.manifest import read_manifest
 from pytest_ascendcache.release.problem import Problem, names
@@ -52,10 +53,18 @@ def soc_directory(cache: Path, soc: str) -> Path | None:
 
 
 def unusable_caches(release: Release) -> list[Problem]:
-    """Report shipped caches whose kernels are all for other chips: nothing of them is used."""
+    """Report shipped caches of which nothing is used: their kernels are all for other chips, or lie
+    a level too high for the release's own option or variable."""
     found = []
+    named = release.options.get(atc.CACHE_DIR) or release.environment.get(CACHE_PATH)
     for cache in release.caches:
         above = kernel_cache(cache) or cache
+        bare = above is cache and cache.name != KERNEL_CACHE and (cache / release.soc).is_dir()
+        if bare and named and release.place(named) == cache:
+            where = f"{KERNEL_CACHE}/{release.soc}"
+            how = f"{cache} has its kernels in {release.soc}, and they are looked for in {where}"
+            found.append(Problem(f"{how}: it serves nothing", f"{cache / where}"))
+            continue
         if not above.is_dir() or soc_directory(cache, release.soc) is not None:
             continue
         chips = sorted(
@@ -123,7 +132,7 @@ def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool =
             is_others = name.lower().startswith("te_") and not name.lower().startswith(beginnings)
             if not is_others and stat.S_ISREG(Path(place, name).lstat().st_mode):
                 copy_file(Path(place, name), directory)
-    above = kernel_cache(cache)
+    above = kernel_cache(cache) or (cache if source != cache else None)
     if above is not None:
         for entry in os.scandir(above):
             if entry.is_file(follow_symlinks=False):

@@ -29,6 +29,7 @@ _TYPE = {"5": b"\x22"}
 """The same for a node's type. ATC calls ONNX nodes without a name by type and number, so a type
 with any number counts as a name."""
 _NUMBERED = re.compile(r"(.+)_\d+")
+_IS_TYPE = re.compile(r"\w+", re.ASCII)
 _AT_ONCE = 1 << 24
 """Bytes of a model that are searched at once."""
 
@@ -108,7 +109,10 @@ def precision_file_problems(
                     "one line for each",
                 )
             )
-        if not line.by_name:
+        if not line.by_name and not _IS_TYPE.fullmatch(line.key):
+            how = f"line {line.number}: {line.key!r} is no operator type"
+            found.append(Problem(how, "[ByNodeName] before it, if it is the name of a node"))
+        elif not line.by_name:
             if line.key not in ignored:
                 found += _wrong_mode(line, line.key, tables)
         elif (kind := types.get(line.key)) is not None:
@@ -122,6 +126,7 @@ def unknown_types(text: str, tables: ImplModeTables) -> list[str]:
     """Return the types of a precision file that the tables do not have and that resemble none of
     theirs, in line order. The reference has few types, so its tables say nothing about others."""
     types = [line.key for line in _lines(text, []) if not line.by_name]
+    types = [each for each in types if _IS_TYPE.fullmatch(each)]
     return [each for each in types if each not in tables.offered and not _is_near(each, tables)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -292,6 +293,11 @@ def precision_file_with_unknown_name(directory: Path) -> list[str]:
     return judge(_release(directory, precision="[ByNodeName]\nlayer_sqr=high_precision\n"))
 
 
+@scene("release/precision-file-valid", what="a node of the model among the types")
+def precision_file_with_a_node_among_types(directory: Path) -> list[str]:
+    return judge(_release(directory, precision=f"{_PRECISION}layer0/exp=high_performance\n"))
+
+
 @scene("release/precision-file-valid", what="two lines for one type that differ")
 def precision_file_that_contradicts_itself(directory: Path) -> list[str]:
     return judge(_release(directory, precision="Exp=high_precision\nExp=high_performance\n"))
@@ -339,6 +345,14 @@ def cache_of_another_precision_file(directory: Path) -> list[str]:
     path = _filled(directory, defect, caches="cache", precision="Sqrt=high_performance\n")
     _release(directory, caches="cache")
     return judge(path, defect)
+
+
+@scene("release/cached-is-fresh", what="the cache was copied without its directory kernel_cache")
+def cache_a_level_too_high(directory: Path) -> list[str]:
+    path = _filled(directory, options={"op_compiler_cache_dir": "cache"}, caches="cache")
+    (directory / "cache/kernel_cache" / SOC).rename(directory / "cache" / SOC)
+    shutil.rmtree(directory / "cache/kernel_cache")
+    return judge(path)
 
 
 @scene("release/cards-get-one-kernel", what="the toolchain tunes kernels for the card")
