@@ -62,8 +62,13 @@ def unusable_caches(release: Release) -> list[Problem]:
         bare = above is cache and cache.name != KERNEL_CACHE and (cache / release.soc).is_dir()
         if bare and named and release.place(named) == cache:
             where = f"{KERNEL_CACHE}/{release.soc}"
-            how = f"{cache} has its kernels in {release.soc}, and they are looked for in {where}"
-            found.append(Problem(f"{how}: it serves nothing", f"{cache / where}"))
+            found.append(
+                Problem(
+                    f"{cache} has its kernels in {release.soc}, and they are looked for in "
+                    f"{where}: it serves nothing",
+                    f"{cache / where}",
+                )
+            )
             continue
         if not above.is_dir() or soc_directory(cache, release.soc) is not None:
             continue
