@@ -34,7 +34,9 @@ from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.protocol import StagedChange
 from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
 
-_SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
+_SOCS = frozenset(
+    ("Ascend310P3", *(f"Ascend910B{each}" for each in ("1", "2", "2C", "3", "4", "4-1")))
+)
 """Chips the suite compiles for in addition to the one under test."""
 
 _MODULES = {

@@ -287,6 +287,20 @@ def test_force_spares_a_soc_whose_name_begins_alike(
     beside.are_untouched(cache.evidence, "force")
 
 
+@rule("cache-mode/force-spares-other-soc")
+@pytest.mark.parametrize("longer", ["Ascend910B2C", "Ascend910B4-1"])
+def test_force_spares_a_soc_whose_name_its_own_begins_with(
+    cache: CacheUnderTest, add: OperatorSpec, longer: str
+) -> None:
+    shorter = longer[: len("Ascend910B2")]
+    for chip in (shorter, longer):
+        if reason := cache.lacks(chip, add):
+            pytest.skip(f"{cache.toolchain.name}: {reason}")
+    cache.warm(add, soc=shorter)
+    run = cache.compile(add, mode=FORCE, soc=longer)
+    assert cache.fate(run, add, soc=shorter) is KEPT
+
+
 @rule("cache-mode/key-separates")
 def test_nothing_is_served_from_a_directory_that_is_named_alike(
     cache: CacheUnderTest, add: OperatorSpec

@@ -21,6 +21,18 @@ def environment_beats_option(self, right, option, environ):
     return right("" if environ.get("ASCEND_CACHE_PATH") else option, environ)
 
 
+@defect("cache-mode/force-spares-other-soc", overrides=DirectoryPolicy.soc)
+def boards_share_a_directory(self, right, root, soc):
+    """Chips whose names differ after a dash have one directory."""
+    return right(root, soc.partition("-")[0])
+
+
+@defect("cache-mode/force-spares-other-soc", overrides=DirectoryPolicy.soc)
+def packages_share_a_directory(self, right, root, soc):
+    """Chips whose names differ in a letter at the end have one directory."""
+    return right(root, soc.rstrip("C"))
+
+
 @defect(PLACE, overrides=DirectoryPolicy.root)
 def home_is_checked(self, right, option, environ):
     """The signs that a path of the option may have are asked of HOME, too."""

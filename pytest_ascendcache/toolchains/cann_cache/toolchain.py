@@ -18,7 +18,9 @@ from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
 
-_SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
+_SOCS = frozenset(
+    ("Ascend310P3", *(f"Ascend910B{each}" for each in ("1", "2", "2C", "3", "4", "4-1")))
+)
 """Chips the suite compiles for besides the one under test."""
 
 _RUN = "run"
