@@ -26,7 +26,7 @@ from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later
 from pytest_ascendcache.faults import DAMAGES, Act, Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import CompileRequest
+from pytest_ascendcache.toolchains import CompileRequest, Toolchain
 
 _STORED = tuple(
     operator_of("Add", (rows, 24), (rows, 24), name=f"add_{rows}") for rows in (1, 2, 3)
@@ -266,3 +266,18 @@ def test_what_failed_once_succeeds_without_its_cause(cache: CacheUnderTest) -> N
     if not refused:
         raise NotDecidable("the toolchain refuses nothing of what it is asked here")
     require_none(facts, cache.evidence)
+
+
+@rule("robust/interrupted-compile")
+def test_an_operator_compiles_once_its_package_is_installed(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    """In the cache and by the user that failed before."""
+    needs(toolchain, Capability.TOOLCHAIN_CHANGE)
+    change = toolchain.stage(Capability.TOOLCHAIN_CHANGE, add, cache.sandbox)
+    if cache.attempt(change.operator, mode=ENABLE).succeeded:
+        pytest.skip("the operator that can be staged compiles without a package")
+    run = cache.attempt(change.operator, mode=ENABLE, environment=change.environment)
+    assert run.succeeded, cache.evidence.found(
+        Later.FAILS, "what failed without its operator package fails with it"
+    )

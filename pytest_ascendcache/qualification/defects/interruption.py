@@ -19,6 +19,7 @@ from pytest_ascendcache.reference.incremental.store import (
     ReusePolicy,
     kernel_json,
 )
+from pytest_ascendcache.reference.installation import InstallationPolicy
 
 INTERRUPTED = "robust/interrupted-compile"
 POWER = "robust/power-loss"
@@ -245,6 +246,16 @@ def rank_ignores_short_writes():
 def rank_syncs_nothing():
     """A rank syncs nothing, and runs the kernels it kept without checking them."""
     return _trusting_rank, unsynced
+
+
+@defect(INTERRUPTED, overrides=InstallationPolicy.load_custom_operators)
+def a_missing_package_is_remembered(self, right, environ):
+    """A user who had no package of operators once has none from then on."""
+    noted = Path(environ["HOME"]) / ".no_custom_operators"
+    if not environ.get("ASCEND_CUSTOM_OPP_PATH"):
+        noted.touch()
+    elif not noted.exists():
+        right(environ)
 
 
 @defect(INTERRUPTED, overrides=ImplementationPolicy.select)
