@@ -392,6 +392,21 @@ def test_what_a_level_keeps(
         assert [path.name for path in files if path.stat().st_size == 0] == []
 
 
+@rule("debug/list-bypasses-listed")
+def test_a_debug_file_that_was_edited_is_read_again(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Its path, size and time stay: the list in it decides."""
+    cache.warm(add, exp)
+    path = cache.sandbox / "edited.cfg"
+    for listed, outcomes in ((add, (BYPASSED, HIT)), (exp, (HIT, BYPASSED))):
+        config = DebugConfig(("ccec_g",), (f"OpType::{listed.type}",))
+        path.write_text(config.text(), encoding="utf-8")
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        run = cache.compile(add, exp, mode=ENABLE, debug_file=path)
+        assert (run[add], run[exp]) == outcomes
+
+
 BAD_FILES = {
     "missing": None,
     "empty": "",

@@ -6,6 +6,7 @@ delivered, and so do the kernel's numbers if the toolchain can run kernels.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
@@ -135,6 +136,21 @@ def test_default_kernels_compute_like_high_performance(
     cache: CacheUnderTest, judge_numbers: Numbers
 ) -> None:
     judge_numbers(cache.compile(*PROBES))
+
+
+@rule("impl-mode/key-separates")
+def test_a_precision_file_that_was_edited_is_read_again(cache: CacheUnderTest) -> None:
+    """Its path, size and time stay: what is in it decides."""
+    path = cache.sandbox / "edited.ini"
+    cache.warm(MUL)
+
+    def run(mode: str) -> Run:
+        path.write_text(f"Exp={mode}\n".ljust(40, "\n"), encoding="utf-8")
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        return cache.compile(EXP, mode=ENABLE, raw_options={"op_precision_mode": str(path)})
+
+    assert [run(mode)[EXP] for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)] == [NEW, NEW]
+    assert run(HIGH_PRECISION)[EXP] == HIT
 
 
 @rule("impl-mode/list-limits")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import Override, defect, override
+from pytest_ascendcache.qualification.defects.impl_modes import known_copy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.debug import DebugFile, DebugPolicy, DebugRequest
@@ -167,6 +168,13 @@ def no_debug_file_is_taken(self, right, text, path):
 
 def _invalid(path):
     return AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+
+
+@defect(LISTED, overrides=DebugPolicy.read)
+def debug_file_by_size_and_time(self, right, path):
+    """A debug file of known path, size and time is not read again."""
+    known = path and Path(path).is_file()
+    return right(str(known_copy(Path(path), Path(path).parent)) if known else path)
 
 
 @defect(UNLISTED, overrides=ModePolicy.opens_cache)

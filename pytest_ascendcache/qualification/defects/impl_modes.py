@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +43,25 @@ def _default(table):
         return right(options, environ) if is_set else table(self, environ)
 
     return Override(ImplementationPolicy.table, change)
+
+
+@defect(KEY, overrides=ImplementationPolicy.select)
+def precision_file_by_size_and_time(self, right, options, environ):
+    """A precision file of known path, size and time is not read again."""
+    if options.precision_mode and options.cache_dir and Path(options.cache_dir).is_dir():
+        copy = known_copy(Path(options.precision_mode), Path(options.cache_dir))
+        options = replace(options, precision_mode=str(copy))
+    return right(options, environ)
+
+
+def known_copy(path, directory):
+    """The first file of this path, size and time, kept in the directory."""
+    info = path.stat()
+    key = f"{path} {info.st_size} {info.st_mtime_ns}".encode()
+    copy = directory / f".read-{hashlib.sha256(key).hexdigest()}"
+    if not copy.exists():
+        shutil.copyfile(path, copy)
+    return copy
 
 
 def _built_in(**instead):
