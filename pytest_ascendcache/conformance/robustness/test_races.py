@@ -186,11 +186,28 @@ def test_two_writers_meet_at_every_moment(
 ) -> None:
     cache.marks = False
     cache.warm(exp)
+    _two_writers_meet(cache, add, lambda each: each.act.changes)
+
+
+@rule("robust/same-key-race")
+@pytest.mark.usefixtures("_holds")
+def test_two_writers_meet_where_there_is_no_cache(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """Each makes the directories, and finds that the other was faster."""
+    cache.marks = False
+    _two_writers_meet(cache, add, lambda each: each.act is Act.MAKE_DIRECTORY)
+
+
+def _two_writers_meet(
+    cache: CacheUnderTest, add: OperatorSpec, is_moment: Callable[[Operation], bool]
+) -> None:
+    """Hold one run before each of some operations while another stores the same operator."""
     others = {*cache.entries()}
     writing = cache.interruption(add, mode=ENABLE)
     locks = [each for each in writing.operations if each.act is Act.LOCK]
-    changes = [each for each in writing.holdable if each.act.changes]
-    for operation in writing.worthwhile(changes):
+    moments = writing.worthwhile([each for each in writing.holdable if is_moment(each)])
+    if not moments:
+        pytest.skip("no operation was seen before which a run that stores could be held")
+    for operation in moments:
         writing.reset()
         waits = locks[-1] if locks else None
         runs = meet(writing, operation, writing, waits, lambda: cache.attempt(add, mode=ENABLE))

@@ -63,7 +63,7 @@ def _is_listed(fs: Fs, path: Path) -> bool:
     return any(each.name == path.name for each in fs.entries("store.list", path.parent))
 
 
-@defect(NAMES, overrides=Fs.make_directories)
+@defect(NAMES, "robust/same-key-race", overrides=Fs.make_directories)
 def a_directory_is_made_once(self, right, point, path):
     """A run fails if a missing directory exists by the time it creates it."""
     for each in (*reversed(path.parents), path):
