@@ -377,6 +377,7 @@ def test_an_upgrade_voids_every_soc(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str, first: str
 ) -> None:
     cache.needs_reuse()
+    cache.needs_readable_entries()
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     socs = [cache.options.soc, other_soc]
     for soc in socs:
