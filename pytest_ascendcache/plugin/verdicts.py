@@ -134,6 +134,8 @@ def judge(
         return
     expected = _take_xfail(item, call, report)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    if report.when == "teardown":
+        evidence = _uncounted(evidence, [])
     evidence.elementary = is_elementary(item.nodeid.removeprefix(SUITE_NODES))
     rule, verdict, harm, message = _decided(item, call, report, strict, evidence)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
@@ -173,9 +175,11 @@ def judge(
     # Plain data, which xdist can send from a worker to the controller.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
-    if verdict not in (Verdict.FAIL, Verdict.WARN):
-        besides = [each.as_dict() for each in _besides(item, record, evidence, strict)]
-        report.ascend_besides = besides  # type: ignore[attr-defined]
+    told = verdict is Verdict.FAIL or report.when == "teardown"
+    besides = [] if told else list(_besides(item, record, evidence, strict))
+    if verdict is Verdict.WARN:
+        besides = [each for each in besides if each.verdict is Verdict.FAIL]
+    report.ascend_besides = [each.as_dict() for each in besides]  # type: ignore[attr-defined]
 
 
 def _fault(item: pytest.Item, rule: Rule, evidence: Evidence, harm: Harm | None) -> BrokenPromise:
@@ -188,15 +192,13 @@ def _besides(
     item: pytest.Item, record: VerdictRecord, evidence: Evidence, strict: bool
 ) -> Iterator[VerdictRecord]:
     """Verdicts on other rules that the runs of a check broke, which hold after every run. A check
-    that is broken itself has told enough."""
+    that is broken itself has told enough, unless it warns and they fail."""
     rules = _rules(item)
     for name, facts in evidence.besides.items():
         rule, harm = rules.get(name), harm_of(facts)
         if rule is None or _is_later_promise(rule, Verdict.WARN, harm):
             continue
-        shown = replace(evidence, facts=facts, elementary=False, harm="")
-        shown.starts = shown.compiles = shown.harm_starts = 0  # the check has counted them
-        shown.harm_seconds = 0.0
+        shown = _uncounted(evidence, facts)
         verdict = broken_promise(rule.level, strict, harm, rule.lowered)
         if _is_open(item, rule, verdict, harm):
             continue
@@ -212,6 +214,14 @@ def _besides(
             deviation=deviation,
             harm=harm.value if harm is not None else None,
         )
+
+
+def _uncounted(evidence: Evidence, facts: list[Fact]) -> Evidence:
+    """Evidence of other facts, whose runs the check has counted."""
+    shown = replace(evidence, facts=facts, elementary=False, harm="")
+    shown.starts = shown.compiles = shown.harm_starts = 0
+    shown.harm_seconds = 0.0
+    return shown
 
 
 def _decided(

@@ -126,8 +126,7 @@ class OwnMeeting:
         if self._too_soon:
             raise OverTooSoon
         if isinstance(well, int) and not isinstance(well, bool):
-            for run in runs:
-                ended_without(run, well)
+            ended_without(well, *runs)
 
 
 def _everybody(meeting: OwnMeeting, ranks: list[int]) -> bool:

@@ -17,7 +17,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     Rehearse,
     ended_well,
     ended_without,
-    published,
+    lacking,
     recorded,
     wait,
     wait_until,
@@ -44,7 +44,7 @@ def _passes(network: NetworkUnderTest, watch: Watch, seconds: int, second: float
     for timeout in (seconds // 2, seconds - seconds // 2):
         with meeting_place(2, timeout) as gang:
             request = network.request(NETWORK, 1, gang, own, second=second)
-            ended_without(wait(watch, watch.start(request), second, timeout), 0)
+            ended_without(0, wait(watch, watch.start(request), second, timeout))
 
 
 @rule("ranks/partial-deletion")
@@ -57,7 +57,7 @@ def test_a_visitor_does_not_renew_the_patience_of_a_rank(
         timeout, second = _longest(rehearsed)
         with meeting_place(2, timeout) as gang, network.watch() as watch:
             waiting = watch.start(network.request(NETWORK, 0, gang, second=second))
-            wait_until(lambda: len(published(network, 0)) == 2)
+            wait_until(lambda: not lacking(network.kernels(0).values()))
             _passes(network, watch, timeout * 6 // 10, second)
             with suppress(OSError), socket.create_connection((gang.host, gang.port), 1.0):
                 pass
@@ -131,7 +131,7 @@ def test_a_rank_waits_from_its_arrival_on(
             with computing.held(at) as rank:
                 _passes(network, watch, TIMEOUT // 2, second)
                 rank.release()
-                wait_until(lambda: len(published(network, late)) == 2)
+                wait_until(lambda: not lacking(network.kernels(late).values()))
                 other = watch.start(network.request(NETWORK, 1 - late, gang, second=second))
                 ended_well(rank.result(), wait(watch, other, second, TIMEOUT))
 

@@ -99,7 +99,8 @@ class _Failures:
     def collect(self, *arguments: Any, **named: Any) -> None:
         """Run the check on one text, and keep the message if it fails; of the first few failures
         also the facts."""
-        facts = named["cache"].evidence.facts if "cache" in named else []
+        under_test = named.get("cache") or named.get("network")
+        facts = under_test.evidence.facts if under_test is not None else []
         known = len(facts)
         try:
             self._check(*arguments, **named)
