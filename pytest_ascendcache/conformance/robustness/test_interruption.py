@@ -40,6 +40,9 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StagedChange, Toolchain
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
+_TRIES = 0.3
+"""Seconds after which a process that was released before a lock has found it taken. No verdict
+depends on this."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,10 @@ def test_a_compile_killed_in_a_write_is_made_good(
 def test_a_compile_that_is_really_killed_is_made_good(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
+    needs(cache.toolchain, Action.KILL)
     cache.evidence.crash = KILLED.value
     compiling = COLD.record(cache, add, exp)
-    for operation in spread(_changing(compiling), 3):
+    for operation in spread(_some(_changing(compiling)), 3):
         compiling.strike(Action.KILL, operation)
         _recovers(cache, f"killed before {operation}", add)
 
@@ -136,10 +140,10 @@ def test_a_compile_that_is_really_killed_in_a_write_is_made_good(
     needs(cache.toolchain, Action.TEAR)
     cache.evidence.crash = MID_WRITE.value
     compiling = HEALING.record(cache, add, exp)
-    for operation in compiling.operations:
-        if operation.act is Act.WRITE and len(operation.data) > 1:
-            compiling.strike(Action.TEAR, operation)
-            _recovers(cache, f"killed in the middle of {operation}", add)
+    writes = [each for each in compiling.operations if each.act is Act.WRITE and each.data[1:]]
+    for operation in compiling.worthwhile(_some(writes)):
+        compiling.strike(Action.TEAR, operation)
+        _recovers(cache, f"killed in the middle of {operation}", add)
 
 
 @rule("robust/interrupted-compile")
@@ -192,13 +196,14 @@ def _processes_in(directory: Path) -> list[int]:
     return processes
 
 
+_NUMBER = re.compile(r"(?<![0-9A-Za-z])[0-9]+(?![0-9A-Za-z])")
+
+
 def _renumbered(name: str, number: int) -> set[str]:
     """The names in which this number replaces one of the numbers, or all; none without a number."""
-    numbers = list(re.finditer(r"(?<![0-9A-Za-z])[0-9]+(?![0-9A-Za-z])", name))
+    numbers = list(_NUMBER.finditer(name))
     each = {f"{name[: one.start()]}{number}{name[one.end() :]}" for one in numbers}
-    for one in reversed(numbers):
-        name = f"{name[: one.start()]}{number}{name[one.end() :]}"
-    return each | ({name} if numbers else set())
+    return {*each, _NUMBER.sub(str(number), name)} if numbers else set()
 
 
 @rule("robust/power-loss")
@@ -261,8 +266,9 @@ def test_who_is_waiting_is_not_blocked(
     compiling = BESIDE.record(cache, add, exp)
     locks = [each for each in compiling.operations if each.act is Act.LOCK]
     compiling.reset()
-    with compiling.held(_after_a_lock(compiling)[0]) as holder, compiling.held(locks[-1]) as other:
+    with compiling.held(_after_a_lock(compiling)[0]) as holder, compiling.held(locks[0]) as other:
         other.release()
+        other.ends_within(_TRIES)
         holder.kill()
         holder.result()
         waited = other.result()
@@ -299,21 +305,27 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
 ) -> None:
     needs(cache.toolchain, action)
     cache.evidence.crash = INJECTED_ERROR.value
-    refusal = _refusal(cache, add)
     compiling = story.record(cache, add, exp)
     left: set[object] = set()
-    for operation in compiling.worthwhile(_struck(action, acts, compiling)):
+    struck = _some(_struck(action, acts, compiling))
+    for operation in compiling.worthwhile(struck):
         run = compiling.strike(action, operation)
         where = f"{action.value} at {operation}"
         if run.succeeded:
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
         else:
-            assert run.returncode == refusal, f"{where}: the compile {run.result.ending}"
-        # Many errors leave the same state. One recovery from it is enough.
-        content = Tree.read(cache.root).content
-        if content not in left:
-            left.add(content)
+            assert (run.returncode or 0) > 0, f"{where}: the compile {run.result.ending}"
+            assert run.output.strip(), f"{where}: the compile fails and says nothing"
+        if _is_new(cache.root, left):
             _recovers(cache, where, add)
+
+
+def _is_new(root: Path, left: set[object]) -> bool:
+    """Whether an error has left another state than those before it. Many leave the same, and one
+    recovery from it is enough."""
+    content, known = Tree.read(root).content, len(left)
+    left.add(content)
+    return len(left) > known
 
 
 def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> list[Operation]:
@@ -325,14 +337,6 @@ def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> lis
         and (each.act not in (Act.READ, Act.LIST) or each.nth == 0)
         and (action is not Action.SHORT or len(each.data) > 1)
     ]
-
-
-def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
-    """The exit status with which this toolchain refuses an invalid request."""
-    run = cache.elsewhere(cache.sandbox / "refused").attempt(operator, raw_mode="no-such-mode")
-    if run.succeeded or not run.result.returncode or run.result.returncode < 0:
-        raise NotDecidable("how this toolchain refuses a request is not known")
-    return run.result.returncode
 
 
 _RANK_STRIKES = (
@@ -354,7 +358,8 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
     square = probe_network(Probe("Square"))
     running = network.interruption(square)
     left: set[object] = set()
-    for operation in running.worthwhile([each for each in running.operations if each.act in acts]):
+    struck = [each for each in running.operations if each.act in acts]
+    for operation in running.worthwhile(_some(struck)):
         run = running.strike(action, operation)
         where = f"{action.value} at {operation}"
         if run.succeeded:
@@ -362,9 +367,7 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
         else:
             assert run.returncode is not None
             assert run.returncode > 0, f"{where}: the rank {run.result.ending}"
-        content = Tree.read(network.cache).content
-        if content not in left:
-            left.add(content)
+        if _is_new(network.cache, left):
             _rank_recovers(network, where, square)
 
 
@@ -381,7 +384,7 @@ def test_an_upgrade_voids_every_soc(
     socs = [cache.options.soc, other_soc]
     for soc in socs:
         cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
-    old = _marks(cache)
+    old = _marks(cache, len(socs))
     change.apply()
     for soc in socs if first == "same-soc-first" else [other_soc, *socs]:
         run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
@@ -410,7 +413,7 @@ def test_what_force_removed_does_not_come_back_with_its_version(
     cache.needs_reuse()
     newer, older = _two_versions(cache, add)
     cache.compile(add, mode=ENABLE, environment=older.environment)
-    old = _marks(cache)
+    old = _marks(cache, 1)
     cache.compile(exp, mode=FORCE, environment=newer.environment)
     run = cache.compile(add, mode=ENABLE, environment=older.environment)
     assert not _served(run, add) & old, "a kernel of before force is served"
@@ -466,7 +469,7 @@ def upgraded(
     socs = (cache.options.soc, other_soc)
     for soc in socs:
         cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
-    old = _marks(cache)
+    old = _marks(cache, len(socs))
     change.apply()
     compiling = cache.interruption(add, mode=ENABLE, environment=change.environment)
     return Upgraded(cache, add, change, old, compiling, socs)
@@ -491,7 +494,7 @@ def test_an_upgrade_that_cannot_purge_is_taken_up_again(
     cache.evidence.crash = INJECTED_ERROR.value
     compiling = upgraded.compiling
     removals = [each for each in compiling.operations if each.act is Act.REMOVE]
-    for operation in spread(removals, 4):
+    for operation in spread(_some(removals), 4):
         where = f"{Action.EACCES.value} at {operation}"
         upgraded.serves_nothing_old(compiling.strike(Action.EACCES, operation), where)
         for soc in upgraded.socs:
@@ -510,7 +513,7 @@ def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
     change.apply()
     cache.marks = False
     late = cache.interruption(add, mode=ENABLE, environment=change.environment)
-    for operation in _before_it_has_a_lock(late):
+    for operation in _some(_before_it_has_a_lock(late)):
         late.reset()
         with late.held(operation) as held:
             quick = cache.attempt(exp, mode=ENABLE, environment=change.environment)
@@ -538,11 +541,15 @@ def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
     return [*spread(changes, 4), *locks[:1]]
 
 
-def _marks(cache: CacheUnderTest) -> set[str]:
-    """The tokens of the markers of all entries, which must be of a form that can be marked."""
+def _marks(cache: CacheUnderTest, entries: int) -> set[str]:
+    """The tokens of the markers of all entries, of which there must be so many, of a form that can
+    be marked."""
     cache.needs_readable_entries()
     cache.mark()
-    return set(cache.known_state()[0])
+    marks = set(cache.known_state()[0])
+    if len(marks) < entries:
+        raise NotDecidable("an entry of before the change is missing")
+    return marks
 
 
 def _served(run: Run, operator: OperatorSpec) -> set[str]:
@@ -551,6 +558,13 @@ def _served(run: Run, operator: OperatorSpec) -> set[str]:
 
 
 # --- which operations -----------------------------------------------------------------------
+
+
+def _some(operations: list[Operation]) -> list[Operation]:
+    """These operations. Skips the check if there are none."""
+    if not operations:
+        pytest.skip("no file operation was seen of the kind that is asked about")
+    return operations
 
 
 def _changing(compiling: Interruption[Run]) -> list[Operation]:
@@ -563,4 +577,5 @@ def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
     if not numbers:
         # It need not lock: the rules on races judge what locks are for.
         pytest.skip("no lock of this toolchain can be seen")
-    return [each for each in _changing(compiling) if each.number > numbers[-1]]
+    after = [each for each in _changing(compiling) if each.number > numbers[-1]]
+    return _some(after)

@@ -123,11 +123,16 @@ def test_equal_ones_are_compiled_once(kernels: StaticKernelsUnderTest) -> None:
     assert compiled.packages, f"equal records are refused: op_compiler {compiled.result.ending}"
     kernels.install(*compiled.packages)
     abs_kernels = [entry for (kind, _), entry in kernels.installed.index().items() if kind == "Abs"]
-    stems = {str(entry["binPath"]).rpartition("_d")[0] for entry in abs_kernels}
+    stems = {_without_setting(str(entry["binPath"])) for entry in abs_kernels}
     assert len(stems) == 1, f"equal operators have kernels {sorted(stems)}"
     # Wherever a package has them: those of Abs and of Neg.
-    files = {path.stem.rpartition("_d")[0] for path in kernels.installed.ai_core.rglob("*.o")}
+    files = {_without_setting(path.stem) for path in kernels.installed.ai_core.rglob("*.o")}
     assert len(files) == 2, f"two operators, one of them three times, are {sorted(files)}"
+
+
+def _without_setting(name: str) -> str:
+    """A binary's name without what tells the two settings of ``deterministic`` apart."""
+    return name.rpartition("_d")[0] or name
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -186,7 +191,7 @@ def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> No
     # A second install may or may not move a package to the end of the load order.
     orders = [union(alone[each] for each in order) for order in permutations((first, other))]
     assert index in orders, "the index is not the union of what is installed"
-    assert len(state_of(kernels.opp)) == len(before), "files were added or lost"
+    assert state_of(kernels.opp).keys() == before.keys(), "files were added or lost"
 
 
 @rule("static-kernel/install-idempotent")
@@ -255,8 +260,9 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
         if joined:
             are_installed(kernels, [package], "while a process that installed it lives")
             assert second.end() == 0, "the last process cannot uninstall"
-    if joined or not killed:
-        are_installed(kernels, (), "after both processes")
+    if killed and not joined:
+        pytest.skip("a second process is refused a package that is installed: they do not share it")
+    are_installed(kernels, (), "after both processes")
 
 
 @rule("static-kernel/install-idempotent")
@@ -302,7 +308,9 @@ def test_the_list_of_packages_is_read_as_others_write_it(kernels: StaticKernelsU
     path = kernels.installed.ai_core / "config.ini"
     if not path.is_file():
         raise NotDecidable("there is no config.ini that lists the packages")
-    path.write_text(path.read_text().replace(",", "\n,") + "\n")
+    if "," not in (text := path.read_text()):
+        raise NotDecidable("config.ini lists two packages without a comma")
+    path.write_text(text.replace(",", "\n,") + "\n")
     kernels.install(packages[2])
     are_installed(kernels, packages, "config.ini has line ends before its commas")
 
@@ -367,14 +375,15 @@ def test_a_crash_is_repaired_by_the_next_install(
 ) -> None:
     interruption, _ = _interrupted(kernels, doing)
     packages = _packages(kernels, "pk", "pk2")
+    usual = {*kernels.installed.ai_core.rglob(".*")}
     for state in spread(_cut_short(interruption), MOST_CRASHES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(packages[-1]))
         assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
         where = f"after a crash {state.when}"
         are_installed(kernels, packages, where)
-        hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
-        assert hidden == [], f"after a crash {state.when} hidden files stay"
+        hidden = {*kernels.installed.ai_core.rglob(".*")} - usual
+        assert not hidden, f"after a crash {state.when} hidden files stay"
 
 
 @rule("static-kernel/install-idempotent")
