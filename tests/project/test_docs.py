@@ -60,7 +60,12 @@ def test_the_page_on_upgrading_has_every_step_and_every_page(
 
 
 @pytest.mark.parametrize(
-    ("options", "status"), [((), 0), (("--ascend-defect=a-store-drops-others",), 1)]
+    ("options", "status"),
+    [
+        ((), 0),
+        (("--ascend-defect=a-store-drops-others",), 1),
+        (("--ascend-defect=a-store-looks-at-others",), 0),
+    ],
 )
 def test_the_new_rule_judges_as_its_page_promises(
     options: Sequence[str], status: int, tmp_path: Path
