@@ -69,7 +69,7 @@ Record = TypeVar("Record")
 _KEPT = 8
 """Records that a gate keeps."""
 _COUNTING = threading.Lock()
-_PASSED_BY_NAME = frozenset({"convert_together", "run_model", "start_gang", "started"})
+_NOT_FORWARDED = frozenset({"convert_together", "run_model", "start_gang", "started"})
 """Starting methods that only some toolchains have. Each has a method of the gate in its place."""
 
 
@@ -116,7 +116,7 @@ class Gate(_Forwarded):
         return toolchain if evidence is None else cls(toolchain._toolchain, evidence)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in _PASSED_BY_NAME:
+        if name.startswith("__") or name in _NOT_FORWARDED:
             raise AttributeError(name)
         return getattr(self.__dict__["_toolchain"], name)
 

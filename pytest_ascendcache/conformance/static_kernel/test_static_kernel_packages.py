@@ -232,7 +232,9 @@ def test_scripts_of_cann_beside_an_install_cost_no_package(
     with vendors_script(kernels, script) as goes_on:
 
         def until_it_waits(installing: list[StaticProcess]) -> None:
-            ends_or_sleeps(installing[0].running, SETTLED, UNSETTLED)
+            slept = ends_or_sleeps(installing[0].running, SETTLED, UNSETTLED)
+            if slept < SETTLED and not installing[0].running.has_ended:
+                raise NotDecidable("the install neither ended nor waited in time")
             goes_on()
 
         (result,) = kernels.attempts([kernels.installation(comes)], until_it_waits)
