@@ -40,6 +40,8 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StagedChange, Toolchain
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
+_TRACE = "Traceback (most recent call last)"
+"""What Python programs print that do not handle an error; others are killed by a signal."""
 _TRIES = 0.3
 """Seconds after which a process that was released before a lock has found it taken. No verdict
 depends on this."""
@@ -316,6 +318,7 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
         else:
             assert (run.returncode or 0) > 0, f"{where}: the compile {run.result.ending}"
             assert run.output.strip(), f"{where}: the compile fails and says nothing"
+            assert _TRACE not in run.output, f"{where}: the compile ends in an internal error"
         if _is_new(cache.root, left):
             _recovers(cache, where, add)
 
