@@ -56,7 +56,8 @@ KERNEL_STEM = re.compile(r"(?P<name>\w+?_\d+)_(?P<device>\d{1,4})", re.ASCII)
 
 GRAPH_FILE = re.compile(r"(?P<role>\w*?)compile_(?:cache_(?P<number>\d+)\.mindir|dependency\.hash)")
 _OUTPUTS = re.compile(
-    r"ts\d{14,20}_pid\d+_outputs|\d{9,20}_\d+(?:_kernel_aot_optimization_build)?_outputs"
+    r"ts[\d.:TZ+-]{9,40}_pid\d+_outputs"
+    r"|\d[\d.:TZ+-]{8,40}_\d+(?:_kernel_aot_optimization_build)?_outputs"
 )
 _RANK = re.compile(r"rank_(\d+)")
 _SCRATCH = re.compile(r"kernel_meta_(?:temp_)?\d{6,}")

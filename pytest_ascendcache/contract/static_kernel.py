@@ -25,7 +25,9 @@ ROOT = "aclnn_static_shape_kernel_outputs"
 ROOTS = (ROOT, "static_kernel_compile_outputs")
 """The document's output directory, and that of npugraph_ex (facts section 1.1)."""
 
-PACKAGE_NAME = re.compile(r"static_kernel_\d[\d._:T-]{7,}\.run")
+_TIME = r"\d[\d._:TZ+-]{7,}"
+"""A time in any form of numbers: the document only says that it is one."""
+PACKAGE_NAME = re.compile(rf"static_kernel_{_TIME}\.run")
 """``static_kernel_<datetime>.run``: 12 digits up to CANN 8, later 18 and a process id."""
 
 
@@ -41,10 +43,10 @@ class TreeNames:
     target: tuple[str, ...]
 
 
-DOCUMENT = TreeNames("document", re.compile(r"\d{9,}_(?P<pid>\d+)_outputs"), ("",))
+DOCUMENT = TreeNames("document", re.compile(rf"{_TIME}_(?P<pid>\d+)_outputs"), ("",))
 LATER = TreeNames(
     "later",
-    re.compile(r"ts\d{20}_pid(?P<pid>\d+)_outputs"),
+    re.compile(rf"ts{_TIME}_pid(?P<pid>\d+)_outputs"),
     ("", "_opcompile", "_opcompile_selected", "_opcompile_gathered"),
 )
 TREES = (DOCUMENT, LATER)

@@ -163,7 +163,7 @@ def time_in_nanoseconds(self, right, moment, pid, later):
 )
 def packages_named_by_date(self, right, now, process):
     """A package's name has the date with separators, and no process."""
-    return f"static_kernel_{now:%Y-%m-%d_%H-%M-%S.%f}"
+    return f"static_kernel_{now:%Y-%m-%dT%H-%M-%S.%f}Z"
 
 
 @innocent(TARGETS, twin="no-targets", company=FILES, overrides=DumpPolicy.is_target)
