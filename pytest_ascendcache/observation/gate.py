@@ -70,7 +70,8 @@ _KEPT = 8
 """Records that a gate keeps."""
 _COUNTING = threading.Lock()
 _NOT_FORWARDED = frozenset({"convert_together", "run_model", "start_gang", "started"})
-"""Starting methods that only some toolchains have. Each has a method of the gate in its place."""
+"""Starting methods that only some toolchains have: a gate's own methods stand in their place, and
+only where the toolchain has them."""
 
 
 class GatedProcess(Generic[Record]):
@@ -146,7 +147,7 @@ class Gate(_Forwarded):
         number = self._count(len(results), sum(len(each.operators) for each in requests))
         pairs = zip(requests, results, strict=True)
         runs = self._ended(ProcessKind.COMPILE, number, pairs, before, named, beside)
-        for run in () if self._is_seeded else runs:
+        for run in () if self._repeats_itself else runs:
             health.note(run)
         if health.is_doubtful:
             self._try(requests[0])
@@ -157,7 +158,7 @@ class Gate(_Forwarded):
     ) -> GatedRun[CompileResult]:
         """The run of the same request, in the same place. Raises ``Accident`` if it ends well, but
         the first one changed the cache."""
-        if self._is_seeded:
+        if self._repeats_itself:
             return first
         output = first.request.output
         request = replace(first.request, output=output.with_name(f"{output.name}-again"))
@@ -194,9 +195,9 @@ class Gate(_Forwarded):
         return health_of(self._toolchain)
 
     @property
-    def _is_seeded(self) -> bool:
-        """Whether a defect is seeded, which does the same each time."""
-        return getattr(self._toolchain, "is_seeded", False)
+    def _repeats_itself(self) -> bool:
+        """Whether the toolchain says that it has no accidents: what fails once fails again."""
+        return getattr(self._toolchain, "repeats_itself", False)
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         return [each.result for each in self.compiled(requests)]

@@ -65,7 +65,7 @@ class ReferenceToolchain(AtcToolchain):
     """The reference behind ATC's interface. It can also stage changes of its surroundings."""
 
     releases: Mapping[str, Mapping[str, str]] = {}
-    is_seeded = True
+    repeats_itself = True
     """What it does wrong is a seeded defect, never an accident."""
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
