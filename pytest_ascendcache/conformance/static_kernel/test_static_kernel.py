@@ -253,8 +253,13 @@ def test_only_listed_products_have_static_kernels(
 
 @rule("static-kernel/result-correct")
 def test_static_kernels_give_right_outputs(kernels: StaticKernelsUnderTest) -> None:
+    """Slow ones and quick ones: a compiler may compile several at once. A client that fails has to
+    succeed if it does without static kernels."""
     network = probe_network("Square", "Exp", "Abs", "Sigmoid")
-    run = kernels.run(network, network)
+    (run,) = kernels.together(kernels.client(network, network, build=kernels.build))
+    if not run.succeeded:
+        kernels.run(network, static=False)
+    assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
     assert run.kernels == {OWN}
 
 
