@@ -310,6 +310,13 @@ def knowledge_base_after_the_kernels(directory: Path) -> list[str]:
     return judge(path, rules=["release/knowledge-base-applied", "release/debug-off"])
 
 
+@scene("release/knowledge-base-applied", what="the same, of one that the command does not name")
+def knowledge_base_beside_the_command(directory: Path) -> list[str]:
+    path = _filled(directory, options={"op_bank_path": None}, caches="cache", knowledge_base="bank")
+    _tune(directory, 8, second=2_000_000_000)
+    return judge(path)
+
+
 @scene(
     "release/cached-is-fresh",
     what="the knowledge base changed after the kernels, and force was forgotten",
