@@ -16,11 +16,11 @@ from pytest_ascendcache.processes.guard import running_processes
 from pytest_ascendcache.processes.launch import Running
 
 _LOOKS = 1.0
-"""Seconds between two looks."""
+"""Seconds between two looks, at most: who waits for a shorter sleep looks twice in it."""
 
 _DOZING = 2
 """Clock ticks (a hundredth of a second each) a sleeping group may use between two looks: a process
-that polls once a second uses less."""
+that polls for another one uses less."""
 
 
 _STARVED = 10.0
@@ -40,13 +40,14 @@ def ends_or_sleeps(
     neither.
     """
     watched = (running, *beside)
+    pause = min(_LOOKS, seconds / 2)
     began = since = time.monotonic()
     had = slept = on_end = 0.0
     before = [_look(each) for each in watched]
     while (
         had < patience
         and since - began < _STARVED * patience
-        and not running.ends_within(min(_LOOKS, patience - had))
+        and not running.ends_within(min(pause, patience - had))
     ):
         now = [_look(each) for each in watched]
         passed, since = time.monotonic() - since, time.monotonic()

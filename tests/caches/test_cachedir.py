@@ -543,10 +543,18 @@ def test_holes_are_not_read_and_what_is_in_between_counts(tmp_path):
     assert len(digests) == 6
 
 
-def test_small_holes_make_no_difference(tmp_path):
-    sparse(tmp_path / "file", 40_000, at_0=b"x")
+@pytest.mark.parametrize("size", [0, 1, 40_000, 65_536, 65_537, 3_000_000])
+@pytest.mark.parametrize("pieces", [{}, {"at_0": b"x"}, {"at_0": b"x", "at_900000": b"y\0"}])
+@pytest.mark.parametrize("has_space", [False, True])
+def test_holes_make_no_difference(tmp_path, size, pieces, has_space):
+    """Nor does disk space without data, which a reader may turn into data."""
+    path = tmp_path / "file"
+    sparse(path, size, **pieces)
+    if has_space and path.stat().st_size:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     (state,) = Snapshot.take(tmp_path).files.values()
-    assert state.sha256 == sha256((tmp_path / "file").read_bytes())
+    assert state.sha256 == sha256(path.read_bytes())
 
 
 def test_file_system_text():

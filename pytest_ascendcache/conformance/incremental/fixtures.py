@@ -36,7 +36,7 @@ Story = Callable[[float], None]
 """A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
 rehearsed timeout passes sooner."""
 Rehearse = Callable[[Story], None]
-_SETTLED, _UNSETTLED = 0.1, 10.0
+_SETTLED, _UNSETTLED = 0.2, 10.0
 """Seconds of sleep after which ranks count as waiting, and seconds to reach it."""
 _REHEARSED, _LAST = (1 / 400, 1 / 100), 1 / 40
 """Real seconds of a second of waiting: at first, and where a story needs longer."""
