@@ -41,15 +41,22 @@ def main() -> int:
         type=Path,
         default=ROOT / "build/alarms",
         metavar="DIR",
-        help="for the output of runs that accuse, and for judged.json; seeds that it has are not "
-        "judged again",
+        help="for the output of runs that accuse, and for judged.json (default: build/alarms)",
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="JSON",
+        help="what was judged at which commit; seeds that it has are not judged again, so it "
+        "continues a campaign, also another day (default: judged.json in --keep)",
     )
     options = parser.parse_args()
     if options.runs < 1 or options.first < 0 or options.at_once < 1:
         parser.error("RUNS and --at-once must be at least 1, and --first at least 0.")
     options.keep.mkdir(parents=True, exist_ok=True)
-    record = options.keep / "judged.json"
+    record = options.record or options.keep / "judged.json"
     judged: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
+    commit = _commit()
     innocents = sorted(name for name, each in load_defects().items() if each.freedom)
     seeds = range(options.first, options.first + options.runs)
     with ThreadPoolExecutor(options.at_once) as pool:
@@ -60,15 +67,27 @@ def main() -> int:
         }
         for each in as_completed(running):
             seed = running[each]
-            judged[str(seed)] = [drawn(seed, innocents), each.result()]
-            write_output(record, json.dumps(judged, indent=1))
-            toolchain, alarm = judged[str(seed)]
+            judged[str(seed)] = [drawn(seed, innocents), each.result(), commit]
+            write_output(record, _shown(judged))
+            toolchain, alarm, _ = judged[str(seed)]
             print(f"seed {seed}, {toolchain}: {alarm or 'acquitted'}", flush=True)
     found = [judged[str(seed)] for seed in seeds]
-    kinds = Counter(toolchain == REFERENCE for toolchain, _ in found)
-    alarms = sum(bool(alarm) for _, alarm in found)
+    kinds = Counter(toolchain == REFERENCE for toolchain, _, _ in found)
+    alarms = sum(bool(alarm) for _, alarm, _ in found)
     print(f"{kinds[True]} runs of the reference, {kinds[False]} of innocents, {alarms} accused")
     return int(alarms > 0)
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return told.stdout.strip() or "no commit"
+
+
+def _shown(judged: dict[str, list[str]]) -> str:
+    """A line for each seed, in order."""
+    lines = [f"{json.dumps(seed)}: {json.dumps(judged[seed])}" for seed in sorted(judged, key=int)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def drawn(seed: int, innocents: list[str]) -> str:

@@ -63,7 +63,12 @@ class InstalledKernels:
     @property
     def chips(self) -> tuple[str, ...]:
         """The chips that have an index, by the names of their directories in ``config``."""
-        return tuple(sorted(each.parent.name for each in self._indexes("*")))
+        return tuple(sorted(each.parent.name for each in self.index_files))
+
+    @property
+    def index_files(self) -> list[Path]:
+        """The index of each chip."""
+        return self._indexes("*")
 
     def _indexes(self, chip: str) -> list[Path]:
         return sorted((self.ai_core / "config").glob(f"{chip}/{INDEX}"))
@@ -89,7 +94,7 @@ class InstalledKernels:
         Every chip's index is read. Raises ``ValueError`` if an index file is not JSON.
         """
         found: dict[str, frozenset[int]] = {}
-        for path in self._indexes("*"):
+        for path in self.index_files:
             for kind, listed in json.loads(path.read_bytes()).items():
                 places = frozenset(listed.get("valueDependIndex", ()))
                 found[kind] = found.get(kind, frozenset()) | places

@@ -54,6 +54,8 @@ class SharedNodes:
     def _mounted(self, profile: NodeProfile) -> Nodes:
         if profile is NodeProfile.GIVEN:
             return given_nodes(self._settings.directories)
+        if not self._settings.number:
+            raise Unavailable("no number of nodes is given; --ascend-nodes=2 makes two")
         directory = self._sandbox(f"nodes-{profile.value}")
         return mounted_nodes(profile, self._settings.number, directory)
 

@@ -3,19 +3,21 @@
 Each check is a story: entries of chosen size and age, one run, and the entries that are gone
 afterwards. The run reuses ``add``, so it stores nothing.
 
-Most stories use a shelf of ten entries of 960 KB, last used 12, 11, ... 3 hours ago, ``a`` being
+Most stories use a shelf of ten entries of 940 KB, last used 12, 11, ... 3 hours ago, ``a`` being
 the oldest, under a limit of 8 MB = 8192 KB:
 
-    the ten are 9600 KB; under a ratio of 80 %, 6553 KB may stay: 6 entries (5760), 4 go;
-    50 %: 4096 KB, 4 entries (3840), 6 go; 20 %: 1638 KB, 1 entry (960), 9 go.
+    the ten are 9400 KB; under a ratio of 80 %, 6553 KB may stay: 6 entries (5640), 4 go;
+    50 %: 4096 KB, 4 entries (3760), 6 go; 20 %: 1638 KB, 1 entry (940), 9 go.
 
-The free rest is room for the toolchain's own entry of ``add``. Aging under the defaults (500 MB,
-50 %) is judged with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
+The free rest is room for the toolchain's own entry of ``add``, also where an MB is 10^6 bytes.
+Aging under the defaults (500 MB, 50 %) is judged with six entries of 100 MB: 250 MB may stay, 2
+entries, 4 go.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -71,7 +73,7 @@ from pytest_ascendcache.toolchains import Toolchain
 
 TEN, SIX = "abcdefghij", "abcdef"
 HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
-ITEM, LARGE_ITEM = 960 * KILOBYTE, 100 * MEGABYTE
+ITEM, LARGE_ITEM = 940 * KILOBYTE, 100 * MEGABYTE
 GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
 """Ratio under a limit of 8 MB -> which of the ten go."""
 
@@ -94,7 +96,7 @@ def beside(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = No
 
 
 def ten(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = None) -> Shelf:
-    """The ten entries of the stories, 9600 KB, next to those of the operators.
+    """The ten entries of the stories, 9400 KB, next to those of the operators.
 
     Nothing is marked from now on: marking reads every byte.
     """
@@ -165,8 +167,8 @@ def test_what_a_user_wrote_stays(cache: CacheUnderTest, add: OperatorSpec, mode:
 def _assert_700_and_80(cache: CacheUnderTest) -> None:
     texts = [path.read_text() for path in cache.layout.ini_candidates if path.exists()]
     for key, value in cache.edition.ini_values(ini_values(700, 80)).items():
-        line = f"{key}={value}"
-        assert any(line in text.splitlines() for text in texts), f"{line} is gone"
+        line = re.compile(rf"^[ \t]*{key}[ \t]*[=:][ \t]*{value}[ \t]*$", re.MULTILINE)
+        assert any(map(line.search, texts)), f"{key}={value} is gone"
 
 
 @rule("aging/creates-ini")
@@ -247,7 +249,7 @@ def test_recently_used_entries_stay_over_the_limit(
 def test_idle_entries_stay_below_the_limit(
     cache: CacheUnderTest, add: OperatorSpec, size: int, ratio: int
 ) -> None:
-    # 8 x 960 KB = 7680 KB of 8192 KB: far above the retained share, but not above the limit.
+    # 8 x 940 KB = 7520 KB of 8192 KB: far above the retained share, but not above the limit.
     # 4097 MB are 1 MB to a toolchain that counts bytes in 32 bits.
     shelf = beside(cache, add).lay(TEN[:8], ITEM, *HOURS[:8])
     shelf.ages(add, size, ratio, goes="")
@@ -340,8 +342,8 @@ def test_aging_stops_at_the_retained_share(
 
 @rule("aging/keeps-ratio")
 def test_the_share_is_one_of_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    # 10 x 1920 KB = 19200 KB. 50 % of the limit are 4096 KB: 2 stay (3840); 50 % of the cache
-    # would be 9600 KB: 4 would stay.
+    # 10 x 1880 KB = 18800 KB. 50 % of the limit are 4096 KB: 2 stay (3760); 50 % of the cache
+    # would be 9400 KB: 4 would stay.
     shelf = beside(cache, add).lay(TEN, 2 * ITEM, *HOURS)
     shelf.ages(add, 8, 50, goes="abcdefgh")
 
@@ -349,9 +351,10 @@ def test_the_share_is_one_of_the_limit(cache: CacheUnderTest, add: OperatorSpec)
 @rule("aging/keeps-ratio")
 def test_a_second_run_removes_nothing_more(cache: CacheUnderTest, add: OperatorSpec) -> None:
     shelf = ten(cache, add)
-    for _ in range(2):
-        cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-        shelf.compare(GOES[50])
+    shelf.ages(add, 8, 50, goes=GOES[50])
+    gone = shelf.gone()
+    cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.compare(gone)
 
 
 @rule("aging/hit-renews")
@@ -400,7 +403,7 @@ def test_what_is_reused_while_aging_waits_for_its_lock_stays(
     if not locks:
         pytest.skip("no lock was seen for which a run with entries to remove could have to wait")
     aging.reset()
-    with aging.held(locks[-1]) as waiting:
+    with aging.held(locks[0]) as waiting:  # it may have the others by then, which the reuse needs
         reuse = cache.attempt(exp, mode=ENABLE)
         waiting.release()
         run = waiting.result()
@@ -416,7 +419,7 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
 ) -> None:
     cache.warm(add)
     variables = limits_by(cache, source, 1, 1)
-    # 9.6 MB used a minute ago: nothing may go, and the cache stays over its limit of 1 MB.
+    # 9.4 MB used a minute ago: nothing may go, and the cache stays over its limit of 1 MB.
     shelf = Shelf(cache).lay(TEN, ITEM, *[1 / 60] * 10)
     run = carried_out(cache, exp, environment=variables)
     assert run[exp] == NEW
@@ -454,7 +457,7 @@ def test_a_reuse_at_minus_one_renews_nothing(
     if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
         return
-    assert accessed(entry) == before, "the access time was renewed"
+    assert accessed(entry)[:2] == before[:2], "the access time was renewed"
 
 
 @rule("aging/needs-both")
@@ -546,6 +549,8 @@ def test_which_source_counts(cache: CacheUnderTest, add: OperatorSpec, case: str
 @rule("cache-mode/enable-reuses")
 def test_limits_of_a_directory_that_is_not_used(cache: CacheUnderTest, add: OperatorSpec) -> None:
     """The variable names it beside the option. Its limits would remove all idle entries."""
+    if not cache.edition.ini:
+        pytest.skip(f"{cache.edition} has no op_cache.ini")
     cache.warm(add)
     unused = cache.sandbox / "unused" / "op_cache.ini"
     unused.parent.mkdir()
@@ -636,7 +641,8 @@ def test_a_huge_size_purges_nothing(cache: CacheUnderTest, add: OperatorSpec, so
     cache.warm(add)
     variables = limits_by(cache, source, "9" * 30)
     shelf = ten(cache)
-    carried_out(cache, add, environment=variables)
+    run = cache.attempt(add, mode=ENABLE, environment=variables)
+    _was_refused_by_name(cache, run, shelf, "max_op_cache_size", "9" * 30)
     shelf.compare("")
 
 
@@ -654,7 +660,8 @@ def test_a_broken_file_purges_nothing(
     cache.warm(add)
     ini_path(cache).write_bytes(text)
     shelf = ten(cache)
-    carried_out(cache, add)
+    run = cache.attempt(add, mode=ENABLE)
+    _was_refused_by_name(cache, run, shelf, "op_cache.ini", "")
     shelf.compare("")
 
 
@@ -672,7 +679,7 @@ def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
 def test_entries_of_another_chip_do_not_count(
     cache: CacheUnderTest, add: OperatorSpec, neighbour: str
 ) -> None:
-    # 6 x 960 KB here and 9600 KB there: over 8 MB together, not here.
+    # 6 x 940 KB here and 9400 KB there: over 8 MB together, not here.
     here = beside(cache, add).lay(SIX, ITEM, *HOURS[:6])
     there = ten(cache, soc=neighbour)
     here.ages(add, 8, 50, goes="")
@@ -705,14 +712,22 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     )
 
 
+_MAY_GO = ("unreadable-metadata", "temporary")
+"""Orphans that a run may remove at any time: what is damaged, and what no process writes."""
+
+
 @rule("aging/orphans")
 @pytest.mark.parametrize("kind", ORPHANS)
 def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -> None:
-    # 5 MB of an orphan in use, or being written, and 7680 KB of idle entries: only together over
+    # 5 MB of an orphan in use, or being written, and 7520 KB of idle entries: only together over
     # 8 MB. More than 50 % is in use, so all eight go.
     files = beside(cache, add).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
-    shelf.ages(add, 8, 50, goes=TEN[:8])
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    if kind in _MAY_GO and not (shelf.gone() or any(map(Path.exists, files))):
+        cache.evidence.readings.append("it was removed at once, so the cache is below its limit")
+        return
+    shelf.check(run, CacheLimits(8, 50), goes=TEN[:8])
     assert all(map(Path.exists, files)), cache.evidence.found(
         Aged.TOO_MANY, "it was not idle, and is gone"
     )
@@ -793,12 +808,14 @@ def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: st
 def mounted(
     request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
 ) -> Iterator[CacheUnderTest]:
-    """A cache on a mount of this kind, or on the mount at hand if there is none."""
+    """A cache on a mount of this kind."""
     cache, kind = ascend_cache, request.param
     if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
-        cache.evidence.readings.append("no directory without access times can be had here")
+        pytest.skip("no directory without access times can be had here")
     shm = Path("/dev/shm")
-    if kind == "shm" and shm.is_dir():
+    if kind == "shm" and not shm.is_dir():
+        pytest.skip("there is no /dev/shm here")
+    if kind == "shm":
         with tempfile.TemporaryDirectory(dir=shm, prefix="ascendcache-") as name:
             keep_access_times(Path(name), keep=True)
             yield _reported(cache.elsewhere(Path(name) / "cache"), Path(name))
@@ -827,10 +844,10 @@ def test_entries_unused_for_days_go(mounted: CacheUnderTest, add: OperatorSpec) 
 def test_looking_renews_nothing(mounted: CacheUnderTest, add: OperatorSpec) -> None:
     shelf = ten(mounted, add)
     survivors = [shelf.entry(name) for name in TEN if name not in GOES[50]]
-    before = [accessed(entry) for entry in survivors]
-    mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.compare(GOES[50])
-    assert [accessed(entry) for entry in survivors] == before, "the scan renewed what it judges"
+    before = [accessed(entry)[:2] for entry in survivors]
+    shelf.ages(add, 8, 50, goes=GOES[50])
+    after = [accessed(entry)[:2] for entry in survivors]
+    assert after == before, "the scan renewed what it judges"
 
 
 @rule("aging/works-on-relatime")
@@ -856,11 +873,11 @@ def _bytes_of_the_chip(cache: CacheUnderTest) -> int:
 def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
     cache.mark()
-    # Seven entries of 960 KB, and one that fills 8 MB to the byte.
+    # Seven entries of 940 KB, and one that fills 8 MB to the byte.
     last = 8 * MEGABYTE - 7 * ITEM - _bytes_of_the_chip(cache)
     shelf = Shelf(cache).lay(TEN[:7], ITEM, *HOURS[:7]).lay("h", last, 5)
     cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    # 7 x 960 + 1472 = 8192 KB; 50 % are 4096 KB, that is h and two more (3392).
+    # 7 x 940 + 1612 = 8192 KB; 50 % are 4096 KB, that is h and two more (3492).
     reading = {"": "does not age: it has to exceed it", "abcde": "ages: it has to reach it"}
     gone = shelf.gone()
     assert gone in reading, f"at exactly the limit {gone} are gone"
@@ -899,7 +916,7 @@ def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
     may = sum(each + took + 1 >= HALF_AN_HOUR for each in seconds)
     assert must <= len(gone) <= may, (
         f"observed: {len(gone)} entries are gone; the oldest that stays was idle for "
-        f"{seconds[len(gone)]} s\nexpected: what was idle for {HALF_AN_HOUR} s goes"
+        f"{[*seconds, None][len(gone)]} s\nexpected: what was idle for {HALF_AN_HOUR} s goes"
     )
     youngest = seconds[len(gone) - 1]
     cache.evidence.readings.append(

@@ -48,6 +48,8 @@ CURVES = ("Tanh", "Exp", "Sqrt")
 GIVERS = {"MatMul": ("x", "w"), "Add": ("x", "b")}
 PRODUCTS = ("BatchMatMulV2", "MatMulV2", "BatchMatMul", "MatMul")
 """Types that compilers make of MatMul."""
+_SAME_NAME = ("LeakyRelu", "Add", "Tanh", "Sqrt")
+"""Types that are called in ONNX as ATC calls them."""
 
 
 @pytest.fixture
@@ -73,12 +75,13 @@ def _served(cache: CacheUnderTest, parts: ModelParts, subject: Subject, most: in
 def test_modes_and_debug_switches_hold_for_a_model(
     cache: CacheUnderTest, models: ModelsUnderTest
 ) -> None:
-    """Debugging and ``disable`` serve nothing, ``force`` compiles everything, and whatever a listed
-    node is fused with, something is compiled."""
+    """Debugging and ``disable`` serve nothing, ``force`` compiles everything, and whatever a node
+    is fused with that is listed by its name or type, something is compiled."""
     models.warm()
     facts: list[Fact] = []
-    for node in PLAIN.nodes:
-        text = DebugConfig(listed=(node.name,)).text()
+    types = {node.type: f"OpType::{node.type}" for node in PLAIN.nodes if node.type in _SAME_NAME}
+    for item in (*(node.name for node in PLAIN.nodes), *types.values()):
+        text = DebugConfig(listed=(item,)).text()
         parts = models.convert({"op_debug_config": models.file("debug.cfg", text)})
         facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
     parts = models.convert({"op_debug_level": "1"})

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
     ROOT,
@@ -18,7 +16,7 @@ from pytest_ascendcache.contract.static_kernel import (
     local_world_size,
 )
 from pytest_ascendcache.faults import FaultGate
-from pytest_ascendcache.observation import ClientRun, probe_network
+from pytest_ascendcache.observation import IMPOSTOR, ClientRun, NotDecidable, probe_network
 from pytest_ascendcache.observation.static_kernel import ClientRequest, StaticKernelsUnderTest
 from pytest_ascendcache.operators.network import Network
 
@@ -96,6 +94,17 @@ def refused(run: ClientRun, *words: str) -> None:
         assert word in run.output, f"the error does not say {word!r}: {run.output.strip()[-400:]}"
 
 
+def reported(run: ClientRun, *words: str) -> None:
+    """Assert that the client told of a failure with these words: by an error, or by a warning with
+    which it goes on without static kernels, as TorchAir's does (facts section 3.5)."""
+    if not run.succeeded:
+        refused(run, *words)
+        return
+    assert run.output.strip(), "the failure is not reported"
+    assert [word for word in words if word not in run.output] == [], "the failure is not reported"
+    assert IMPOSTOR not in run.kernels, "kernels were installed although op_compiler failed"
+
+
 def stops_at(gate: FaultGate, call: int) -> str:
     """Shell code with which a stand-in ``op_compiler`` stops at a gate in one call, counted from
     1."""
@@ -107,7 +116,7 @@ def stops_at(gate: FaultGate, call: int) -> str:
 def reached(gate: FaultGate) -> None:
     """Wait until a call stands at the gate, for at most a minute."""
     if not gate.wait(time.monotonic() + 60.0):
-        pytest.fail("the client does not call op_compiler for its last network")
+        raise NotDecidable("the client has not called op_compiler for its last network")
 
 
 @contextmanager

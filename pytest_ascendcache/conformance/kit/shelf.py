@@ -61,6 +61,8 @@ class Shelf:
         self._prefix = f"{self._directory.relative_to(cache.root)}/"
         self._cache = cache
         self._laid: dict[str, tuple[int, float]] = {}  # name -> bytes, seconds idle
+        self._space: dict[str, int] = {}  # name -> bytes of disk space
+        self._block = _BLOCK
         self._since = time.time()
         self._on_the_mount = False
         cache.drop_own_limits()
@@ -75,14 +77,13 @@ class Shelf:
             entry = self.entry(name)
             object_size = size - len(_metadata(entry.stem, "0" * 64))
             entry.metadata_path.write_text(_metadata(entry.stem, _digest_for(object_size)))
-            with entry.object_path.open("wb") as file:
-                file.write(_HEAD)
-                file.truncate(object_size)
-                _allocate(file.fileno(), object_size)
+            _write_object(entry.object_path, object_size)
             for path in (entry.object_path, entry.metadata_path):
                 path.chmod(0o640)
                 rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
             self._laid[name] = (size, ago * HOUR)
+            self._block = _space_of(entry.metadata_path) or _BLOCK
+            self._space[name] = _space_of(entry.object_path) + self._block
         return self
 
     def orphan(self, name: str, kind: str, size: int, hours: float) -> tuple[Path, ...]:
@@ -176,21 +177,29 @@ class Shelf:
         """Which entries must be gone after a run, and which must stay.
 
         ``without`` are bytes of other files that do not count. An entry that becomes idle while
-        the run takes place may go or stay.
+        the run takes place may go or stay. Raises ``NotDecidable`` if the entries could not be
+        given their disk space, and what is gone is right by that, which a toolchain may count.
         """
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
         edition = self._cache.edition
-        aging = expected_aging(entries, self._own(run) - without, limits, edition)
-        # The document's "磁盘空间" may be the blocks that files take, one of them for metadata.
-        of_metadata = len(_metadata(self.entry("").stem, "0" * 64))
-        blocks = [
-            replace(each, size=_on_disk(each.size - of_metadata) + _BLOCK) for each in entries
-        ]
-        other = bytes_of(run.before, self._prefix, _BLOCK) - sum(each.size for each in blocks)
-        aging = aging.where_both(expected_aging(blocks, other - without, limits, edition))
+        by_size = expected_aging(entries, self._own(run) - without, limits, edition)
+        # The document's "磁盘空间" may be the blocks that files take.
+        blocks = [replace(each, size=self._space[each.name]) for each in entries]
+        other = bytes_of(run.before, self._prefix, self._block)
+        other -= sum(_on_disk(each.size, self._block) for each in entries)
+        by_space = expected_aging(blocks, max(0, other) - without, limits, edition)
         took = time.time() - self._since + 1
         meanwhile = {each.name for each in entries if each.idle <= HALF_AN_HOUR < each.idle + took}
-        return replace(aging, must_stay=aging.must_stay - meanwhile)
+        readings = [
+            replace(each, must_stay=each.must_stay - meanwhile) for each in (by_size, by_space)
+        ]
+        if all(self._space[each.name] >= each.size for each in entries):
+            return readings[0].where_both(readings[1])
+        if not readings[0].allows(self.gone()) and readings[1].allows(self.gone()):
+            raise NotDecidable(
+                "entries of chosen sizes have no disk space here, which a toolchain may count"
+            )
+        return readings[0]
 
     def _own(self, run: Run) -> int:
         """Bytes in the chip's directory before the run that are not the shelf's."""
@@ -207,6 +216,9 @@ class Shelf:
             raise NotDecidable(
                 f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
+        gone = self.gone()
+        if {*gone} != {*goes} and expected.allows(gone) and not any_may_go and not self.torn():
+            raise NotDecidable(f"{gone or 'none'} gone is right by another reading of the limit")
         self.compare(goes, self.limiting(run, limits))
 
     def limiting(self, run: Run, limits: CacheLimits | None = None) -> Subject:
@@ -251,6 +263,11 @@ class Shelf:
         require_none(
             aging_facts(due, gone, self.torn(), detail, subject=subject, run=number), evidence
         )
+
+
+def _space_of(path: Path) -> int:
+    """The bytes of disk space that a file takes."""
+    return path.stat().st_blocks * 512
 
 
 def _on_disk(size: int, block: int = _BLOCK) -> int:
@@ -334,6 +351,20 @@ def names_limit(output: str, name: str, value: str) -> bool:
     whole = re.compile(rf"(?<![\w.+-]){re.escape(value)}(?!\.?\d)" if value else "")
     lines = output.splitlines()
     return any(name.lower() in line.lower() and whole.search(line) for line in lines)
+
+
+def _write_object(path: Path, size: int) -> None:
+    """Write an object, unless it still is there as it was written: disk space takes its time."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        state = os.fstat(file.fileno())
+        untouched = state.st_size == size and state.st_mtime < time.time() - HOUR
+        if untouched and file.read(len(_HEAD)) == _HEAD:
+            return
+        file.seek(0)
+        file.truncate(0)
+        file.write(_HEAD)
+        file.truncate(size)
+        _allocate(file.fileno(), size)
 
 
 def _allocate(descriptor: int, size: int) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -19,8 +20,10 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
+    IMPOSTOR,
     Evidence,
     NetworkUnderTest,
+    NotDecidable,
     StaticKernelsUnderTest,
     probe_network,
     spread,
@@ -170,6 +173,33 @@ def test_a_rank_does_not_load_a_damaged_object(network: NetworkUnderTest) -> Non
             loaded.append(f"{damage.name}: the rank {run.result.ending}")
             network.run(square)
     assert loaded == [], "a damaged object was loaded"
+
+
+@rule("security/no-path-escape")
+@pytest.mark.parametrize("how", ["relative", "absolute"])
+def test_a_name_in_the_index_leads_nowhere(kernels: StaticKernelsUnderTest, how: str) -> None:
+    """Whole kernels of an operator, outside of all packages. A network that runs what is installed
+    must not run them, whatever the index says."""
+    needs(kernels.toolchain, Capability.STATIC_KERNEL_CLIENT)
+    network = probe_network("Square")
+    kernels.install(kernels.package(*network.operators))
+    kernels.mark()
+    if kernels.run(network, static=False).kernels != {IMPOSTOR}:
+        raise NotDecidable("a network does not run what is installed")
+    installed, outside = kernels.installed, kernels.directory("outside")
+    for path in installed.index_files:
+        index = json.loads(path.read_bytes())
+        for entry in (each for kind in index.values() for each in kind["staticList"]):
+            for file in (kernel := installed.kernel(entry)).parent.glob(f"{kernel.stem}.*"):
+                shutil.copy2(file, outside)
+            there = outside / kernel.name
+            relative = os.path.relpath(there, installed.ai_core)
+            entry["binPath"] = relative if how == "relative" else str(there)
+        path.write_text(json.dumps(index))
+    run = kernels.together(kernels.client(network, static=False, build=kernels.build))[0]
+    assert IMPOSTOR not in run.kernels, kernels.evidence.found(
+        Delivery.UNVERIFIED, "a kernel outside of the directory of packages was run"
+    )
 
 
 @rule("robust/disk-full")

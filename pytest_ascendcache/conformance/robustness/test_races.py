@@ -12,8 +12,10 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, find_canaries
 from pytest_ascendcache.conformance.kit.states import residue
+from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, needs, rule
-from pytest_ascendcache.contract.facts import Delivery, Ending
+from pytest_ascendcache.contract.facts import Delivery, Ending, outcome_fact
+from pytest_ascendcache.contract.outcome import ABSENT, STORED
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.observation.interruption import Result
@@ -189,6 +191,41 @@ def test_two_writers_meet_at_every_moment(
     _two_writers_meet(cache, add, lambda each: each.act.changes)
 
 
+@rule("cache-mode/enable-stores")
+@pytest.mark.usefixtures("_holds")
+def test_a_writer_stores_although_others_pass_by(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Another run begins and ends, reuses an entry of its own, and leaves everything else alone:
+    also what the writer has not published yet."""
+    cache.marks = False
+    cache.warm(exp)
+    others = {*cache.entries()}
+    passing = cache.interruption(exp, mode=ENABLE)
+    writing = cache.interruption(add, mode=ENABLE)
+    waits = next((each for each in passing.holdable if each.act is Act.LOCK), None)
+    for operation in _moments(writing, lambda each: each.act.changes):
+        writing.reset()
+        run, other = meet(
+            writing, operation, passing, waits, lambda: cache.attempt(exp, mode=ENABLE)
+        )
+        where = f"another run passes while one stands before {operation}"
+        assert run.succeeded, f"{where}: the compile {run.result.ending}"
+        assert other.succeeded, f"{where}: the other one {other.result.ending}"
+        if not {*cache.entries()} - others:
+            fact = outcome_fact(ABSENT, [STORED], detail=f"{where}: its kernel is not stored")
+            require_none([fact], cache.evidence)
+        assert cache.problems() == [], where
+
+
+def _moments(writing: Interruption[Run], is_moment: Callable[[Operation], bool]) -> list[Operation]:
+    """Operations before which a run can be held. Skips the check if there are none."""
+    moments = writing.worthwhile([each for each in writing.holdable if is_moment(each)])
+    if not moments:
+        pytest.skip("no operation was seen before which a run that stores could be held")
+    return moments
+
+
 @rule("robust/same-key-race")
 @pytest.mark.usefixtures("_holds")
 def test_two_writers_meet_where_there_is_no_cache(cache: CacheUnderTest, add: OperatorSpec) -> None:
@@ -204,10 +241,7 @@ def _two_writers_meet(
     others = {*cache.entries()}
     writing = cache.interruption(add, mode=ENABLE)
     locks = [each for each in writing.operations if each.act is Act.LOCK]
-    moments = writing.worthwhile([each for each in writing.holdable if is_moment(each)])
-    if not moments:
-        pytest.skip("no operation was seen before which a run that stores could be held")
-    for operation in moments:
+    for operation in _moments(writing, is_moment):
         writing.reset()
         waits = locks[-1] if locks else None
         runs = meet(writing, operation, writing, waits, lambda: cache.attempt(add, mode=ENABLE))

@@ -129,6 +129,20 @@ def fuses_what_a_list_names(self, right, graph, allows, off):
     return right(graph, lambda _: True, off)
 
 
+@defect(OUTCOME, overrides=FusionPolicy.fuse, memory={"fusing": False}, found_later=True)
+def fuses_what_a_list_names_by_type(self, right, graph, allows, off):
+    """Fusion asks op_debug_list for names of nodes, and not for OpType::Type."""
+    self.memory.fusing = True
+    fused = right(graph, allows, off)
+    self.memory.fusing = False
+    return fused
+
+
+@fuses_what_a_list_names_by_type.also(DebugPolicy.matches)
+def _(self, right, item, operator):
+    return not (self.memory.fusing and "::" in item) and right(item, operator)
+
+
 @defect(TRANSPARENT, overrides=KeyPolicy.fields)
 def fused_kernels_of_every_mode(self, right, inputs):
     """The key of a fused node of a model lacks the implementation mode."""

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
@@ -16,6 +16,7 @@ from pytest_ascendcache.qualification.defects.interruption import (
     trusting,
     write,
 )
+from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import FileAct, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -123,3 +124,13 @@ def _take(taken, fs, entry):
     fs.step("entry.lock", FileAct.LOCK, path)
     taken[entry.stem] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(taken[entry.stem], fcntl.LOCK_EX)
+
+
+@defect("cache-mode/enable-stores", overrides=AgingPolicy.age, found_later=True)
+def temporary_files_of_others_swept(self, right, fs, directory, *arguments):
+    """Whatever opens a cache removes the temporary files in it, also of writers that are alive."""
+    for each in fs.entries("sweep.list", directory):
+        if each.name.startswith(".") and each.name.endswith(".temp"):
+            with suppress(OSError):
+                fs.remove("sweep.remove", directory / each.name)
+    return right(fs, directory, *arguments)

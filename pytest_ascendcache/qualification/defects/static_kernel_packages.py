@@ -541,3 +541,10 @@ def the_list_is_split_at_commas_only(self, right, fs, ai_core):
     text = (self.content(fs, ai_core / "config.ini") or b"").decode()
     ended = {line.rpartition(",")[2].rpartition("=")[2] for line in text.split("\n")[:-1]}
     return [each for each in right(fs, ai_core) if each not in ended]
+
+
+@defect("security/no-path-escape", overrides=SelectionPolicy.place, found_later=True)
+def the_index_may_lead_outside(self, right, ai_core, name):
+    """A kernel is run from any place that begins like the directory of packages, as text."""
+    path = ai_core / name
+    return path if path.is_relative_to(ai_core) else right(ai_core, name)

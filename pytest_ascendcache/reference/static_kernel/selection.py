@@ -65,7 +65,7 @@ class SelectionPolicy:
     def load(self, fs: Fs, opp: Path, entry: Mapping[str, Any]) -> InstalledKernel | None:
         """The kernel of an index entry, or ``None`` if it is missing or damaged."""
         try:
-            path = opp / AI_CORE / checked_path(entry["binPath"])
+            path = self.place(opp / AI_CORE, entry["binPath"])
             if self.leads_away(path, opp / AI_CORE):
                 return None
             data = fs.read("select.object", path)
@@ -78,6 +78,11 @@ class SelectionPolicy:
         except (OSError, ValueError, KeyError, TypeError, RecursionError, PackageError):
             return None
         return InstalledKernel(path, data, symbol, entry["binPath"].split("/", 1)[0])
+
+    def place(self, ai_core: Path, name: str) -> Path:
+        """The path of a kernel by its name in the index. Raises ``PackageError`` if that leads out
+        of the directory of packages."""
+        return ai_core / checked_path(name)
 
     def digest_matches(self, data: bytes, digest: object) -> bool:
         """Whether the object has the digest that the metadata records."""
