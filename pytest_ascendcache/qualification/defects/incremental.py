@@ -85,12 +85,6 @@ def _(self, right, fs, contents):
 
 
 @defect(REUSES, overrides=InfoPolicy.fields)
-def info_records_node_names(self, right, inputs):
-    """The node's name is part of .info."""
-    return {**right(inputs), "node": inputs.operator.name}
-
-
-@defect(REUSES, overrides=InfoPolicy.fields)
 def info_records_the_working_directory(self, right, inputs):
     """The working directory is part of .info."""
     return {**right(inputs), "directory": str(Path.cwd())}

@@ -362,6 +362,16 @@ def a_hit_renews_the_object(self, right, fs, entry):
         fs.renew_access_time("lookup.renew", entry.object)
 
 
+@innocent(PARALLEL, twin="locks-of-entries-kept", overrides=LookupPolicy.find)
+def a_lock_beside_each_entry(self, right, fs, entry, *more):
+    """Each lookup opens a lock of its entry for writing, which says nothing about its uses."""
+    with contextlib.suppress(OSError):
+        if entry.metadata.exists():
+            lock = entry.metadata.with_suffix(".lock")
+            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+    return right(fs, entry, *more)
+
+
 @innocent(RENEWS, twin="uses-are-noted-now-and-then", overrides=LookupPolicy.renew)
 def uses_in_a_file_of_its_own(self, right, fs, entry):
     """The last use of an entry is written in a file beside it; times of files do not matter."""

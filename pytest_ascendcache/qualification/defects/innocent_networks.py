@@ -19,7 +19,10 @@ from pytest_ascendcache.reference.incremental.rank_directory import RankDirector
 from pytest_ascendcache.reference.incremental.rendezvous import Guest, Host, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.incremental.surroundings import SurroundingsPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
+from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
@@ -33,6 +36,7 @@ NUMBER = "`ID`为环境变量`RANK_ID`的值"
 MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
 SHARES = "由于多卡场景在安装静态kernel run包时,会更新算子库公共文件"
+FASTER = "如需提升网络执行性能,可通过算子预先静态编译达到目的"
 TARGETS = "模型中目标算子信息文件夹"
 NAMES, FILES = "names", "files"
 
@@ -49,6 +53,12 @@ def _(self, right, found, wanted):
     if not isinstance(found, dict):
         return False
     return right({**found, "made": 0}, {**wanted, "made": 0})
+
+
+@innocent(RECORDS, twin="info-records-the-working-directory", overrides=InfoPolicy.fields)
+def info_records_node_names(self, right, inputs):
+    """The .info has the name of the node, so that each node has a kernel of its own."""
+    return {**right(inputs), "node": inputs.operator.name}
 
 
 @innocent(RECORDS, twin="info-without-data-types", company=NAMES, overrides=InfoPolicy.text)
@@ -217,3 +227,26 @@ def a_record_beside_the_kernels(self, right, fs, base, gang):
         with contextlib.suppress(OSError):
             fs.replace("record.rename", fs.write_temporary("record", record, text.encode()), record)
     return directory
+
+
+@innocent(
+    FASTER,
+    twin="op-compiler-failure-ignored",
+    overrides=ClientPackagePolicy.made,
+    memory={"failed": False},
+)
+def goes_on_without_static_kernels(self, right, directory, ended):
+    """A client whose op_compiler fails warns, and runs the network with ordinary kernels."""
+    try:
+        return right(directory, ended)
+    except StaticKernelError as error:
+        self.memory.failed = True
+        print(f"[WARNING] no static kernels: {error}", file=sys.stderr)
+        return []
+
+
+@goes_on_without_static_kernels.also(TurnPolicy.finished)
+def _(self, right, done, digests):
+    if not self.memory.failed:
+        right(done, digests)
+    self.memory.failed = False
