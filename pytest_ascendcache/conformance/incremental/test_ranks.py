@@ -7,6 +7,7 @@ minutes. Stories in which it passes have the toolchain shorten its seconds
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import socket
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import RankKernel
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.incremental.fixtures import (
     EVERYTHING,
     NETWORK,
@@ -430,6 +432,19 @@ def test_a_timeout_that_is_no_time_is_refused(network: NetworkUnderTest, value: 
                 continue
             _refused(run, TIMEOUT, value)
             assert run.kernels_written == frozenset(), "kernels were written all the same"
+
+
+@rule("ranks/partial-deletion")
+def test_timeouts_of_three_and_four_digits_are_taken(network: NetworkUnderTest) -> None:
+    """Any number of the range, and everybody is there. What HCCL takes: facts
+    ``mindspore-incremental`` section 1.8."""
+    needs_meeting(network.toolchain)
+    draw = random.Random(seeded(9))
+    drawn = draw.randint(SHORTEST_WAIT, 999), draw.randint(1000, LONGEST_WAIT)
+    for value in (999, 1000, *drawn):
+        with meeting_place(2, value) as gang:
+            requests = [network.request(NETWORK, rank, gang, second=1.0) for rank in range(2)]
+            ended_well(*network.together(*requests))
 
 
 def _refused(run: NetworkRun, variable: str, value: str) -> None:

@@ -26,6 +26,7 @@ from pytest_ascendcache.reference.incremental.rendezvous import (
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     DEFAULT_TIMEOUT,
+    TIMEOUTS,
     SurroundingsPolicy,
     invalid_variable,
 )
@@ -604,3 +605,12 @@ def kernels_of_directories_that_begin_alike(self, right, fs, entry, *more):
     places = [entry, *(replace(entry, directory=each) for each in others)]
     found = (right(fs, each, *more) for each in places)
     return next((each for each in found if each is not None), None)
+
+
+@defect(DELETION, overrides=SurroundingsPolicy.timeout, found_later=True)
+def timeouts_are_compared_as_text(self, right, environ):
+    """HCCL_CONNECT_TIMEOUT is compared with its limits as text, so that 900 is too large."""
+    text = environ.get("HCCL_CONNECT_TIMEOUT", "")
+    if text and not str(TIMEOUTS[0]) <= text <= str(TIMEOUTS[1]):
+        raise invalid_variable("HCCL_CONNECT_TIMEOUT", text, "it is out of its range")
+    return right(environ)
