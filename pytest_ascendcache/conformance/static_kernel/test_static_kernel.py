@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
     OTHER,
     packages,
+    reached,
     refused,
     reported,
     standing_client,
+    stops_at,
     trees,
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
@@ -34,6 +37,7 @@ from pytest_ascendcache.contract.static_kernel import (
     TreeNames,
     is_refused_with_profiler,
 )
+from pytest_ascendcache.faults import FaultGate
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     OWN,
@@ -414,36 +418,43 @@ def test_an_op_compiler_without_a_package_has_failed(
     assert left_in(kernels.opp) == []
 
 
-ENDINGS = {
-    "well": ":",
-    "error": f"{_AT_THE_SECOND_CALL}exit 1",
-    **{
-        f"SIG{name}": f"{_AT_THE_SECOND_CALL}{{{{ kill -{name} $PPID; sleep 3; exit 1; }}}}"
-        for name in ("TERM", "INT", "HUP")
-    },
-}
+def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:
+    """A client that gets a signal while op_compiler compiles its second network, which succeeds
+    then."""
+    with FaultGate(kernels.directory("signal") / "gate") as gate:
+        stand_in = kernels.stand_in(*NETWORK.operators, before=stops_at(gate, call=2), marked=True)
+        request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
+        with kernels.started(request.request) as (process,):
+            reached(gate)
+            os.kill(process.running.leader, number)
+            gate.release()
+            return kernels.observed(request, process.wait())
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ENDINGS = {"well": ":", "error": f"{_AT_THE_SECOND_CALL}exit 1"}
 
 
 @rule("static-kernel/uninstalled-at-exit")
-@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize("ending", [*ENDINGS, *(each.name for each in SIGNALS)])
 def test_what_was_installed_goes_with_its_process(
     kernels: StaticKernelsUnderTest, ending: str
 ) -> None:
     """The process ends in one of several ways while a package is installed."""
-    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
-    run = _run_client(kernels, stand_in, NETWORK, OTHER)
+    if ending in ENDINGS:
+        stand_in = kernels.stand_in(*NETWORK.operators, before=ENDINGS[ending], marked=True)
+        run = _run_client(kernels, stand_in, NETWORK, OTHER)
+    else:
+        run = _signalled(kernels, signal.Signals[ending])
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
     are_installed(kernels, (), "after the process")
     assert left_in(kernels.opp) == [], "files of packages stay"
 
 
 @rule("static-kernel/ends-when-told")
-@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
-def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, name: str) -> None:
-    """The signal comes while op_compiler compiles the second network, and would succeed."""
-    ending = ENDINGS[f"SIG{name}"].replace(" exit 1;", "")
-    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
-    run = _run_client(kernels, stand_in, NETWORK, OTHER)
+@pytest.mark.parametrize("number", SIGNALS, ids=[each.name[3:] for each in SIGNALS])
+def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, number: signal.Signals) -> None:
+    run = _signalled(kernels, number)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
     assert run.returncode != 0, "it reports success despite the signal"
     assert run.outputs(1) is None, "the process went on"
