@@ -100,7 +100,6 @@ def reported(run: ClientRun, *words: str) -> None:
     if not run.succeeded:
         refused(run, *words)
         return
-    assert run.output.strip(), "the failure is not reported"
     assert [word for word in words if word not in run.output] == [], "the failure is not reported"
     assert IMPOSTOR not in run.kernels, "kernels were installed although op_compiler failed"
 

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 import zlib
+from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import innocent
 from pytest_ascendcache.qualification.defects.ranks import meeting_by
@@ -37,6 +38,7 @@ MOMENT = "其中${timestamp}为时间戳、${pid}表示运行的进程号。"
 PACKAGE = "static_kernel_${datetime}.run         // 编译好的静态Kernel文件"
 SHARES = "由于多卡场景在安装静态kernel run包时,会更新算子库公共文件"
 FASTER = "如需提升网络执行性能,可通过算子预先静态编译达到目的"
+EXISTS = "请确保该参数指定的路径确实存在,并且运行用户具有读、写操作权限。"
 TARGETS = "模型中目标算子信息文件夹"
 NAMES, FILES = "names", "files"
 
@@ -227,6 +229,14 @@ def a_record_beside_the_kernels(self, right, fs, base, gang):
         with contextlib.suppress(OSError):
             fs.replace("record.rename", fs.write_temporary("record", record, text.encode()), record)
     return directory
+
+
+@innocent(EXISTS, twin="missing-build-directory-is-made", overrides=TreePolicy.build_directory)
+def build_directory_through_links(self, right, given, script):
+    """Links and '..' in the build directory are followed."""
+    path = Path(given) if given else script
+    self.usable(str(path), path)
+    return path
 
 
 @innocent(

@@ -73,14 +73,6 @@ def missing_build_directory_is_made(self, right, text, path):
     path.mkdir(parents=True, exist_ok=True)
 
 
-@defect(DIRECTORY, overrides=TreePolicy.build_directory)
-def build_directory_through_links(self, right, given, script):
-    """Links and '..' in the build directory are followed."""
-    path = Path(given) if given else script
-    self.usable(str(path), path)
-    return path
-
-
 @defect("static-kernel/mode", overrides=ConfigPolicy.mode)
 def every_mode(*_):
     """Static kernels are compiled in every mode."""
