@@ -92,8 +92,8 @@ class BaseToolchain:
 
 class CommandToolchain(BaseToolchain, ABC):
     """A toolchain that is a command: one process for each request, with a deadline in seconds.
-    ``keeps_logs`` says whether the command can be told where to write logs. If a compile fails, its
-    error lines are shown; no verdict rests on them."""
+    ``keeps_logs`` says whether the command can be told where to write logs. A compile's lines of
+    errors or warnings are part of what it says."""
 
     keeps_logs: bool = False
 
@@ -183,9 +183,10 @@ class CommandToolchain(BaseToolchain, ABC):
             printed=ended.printed,
             delivered=tuple(path if path.is_file() else None for path in paths),
         )
-        if result.succeeded or not self.keeps_logs:
+        if not self.keeps_logs:
             return result
-        return replace(result, log=error_lines(log_directory(request)))
+        level = "WARNING" if result.succeeded else "ERROR"
+        return replace(result, log=logged_lines(log_directory(request), level))
 
 
 _SLEEP, _TIMES = 10.0, 5.0
@@ -227,14 +228,14 @@ def log_directory(request: CompileRequest) -> Path:
     return request.output / "log"
 
 
-def error_lines(directory: Path) -> str:
-    """The last ``[ERROR]`` lines of the log files below a directory, the newest file last. Log
-    files may be huge or broken, so only the end of each is read."""
+def logged_lines(directory: Path, level: str) -> str:
+    """The last lines of a level, such as ``[ERROR]``, of the log files below a directory, the
+    newest file last. Log files may be huge or broken, so only the end of each is read."""
     files = [path for path in directory.rglob("*.log") if path.is_file()]
     lines: list[str] = []
     for path in sorted(files, key=lambda each: each.stat().st_mtime_ns)[-_LOG_FILES:]:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
             text = file.read(_LOG_TAIL).decode("utf-8", "replace")
-        lines += [line[:_LOG_WIDTH] for line in text.splitlines() if "[ERROR]" in line]
+        lines += [line[:_LOG_WIDTH] for line in text.splitlines() if f"[{level}]" in line]
     return "".join(f"{line}\n" for line in lines[-_LOG_LINES:])

@@ -60,9 +60,9 @@ class CompileResult(ProcessResult):
     """How one process ended and what it delivered.
 
     ``returncode`` is negative for a signal, and None if the process group was killed at the
-    ``deadline`` (seconds). ``output`` is the end of what the process printed, ``log`` what its log
-    files say about a failure. ``delivered`` has one file for each operator, or None if the file is
-    missing; operators of one model share a file. ``left_behind`` counts
+    ``deadline`` (seconds). ``output`` is the end of what the process printed, ``log`` the errors
+    in its log files if it failed, else the warnings. ``delivered`` has one file for each operator,
+    or None if the file is missing; operators of one model share a file. ``left_behind`` counts
     processes that outlived it, ``printed`` bytes, and ``seconds`` how long the process and those
     started together with it took; 0 where nobody counted.
     """

@@ -33,11 +33,16 @@ def main() -> int:
     else:
         options.pop("op_debug_config", None)
         code = compile_all(options, environ)
-    if code and (logs := os.environ.get("ASCEND_PROCESS_LOG_PATH")):
-        path = Path(logs, "debug/plog/plog-1_20260101.log")
-        path.parent.mkdir(parents=True)
-        path.write_bytes(b"[INFO] fine\n" * 9 + b"[ERROR] TEFUSION(1,atc):its last words \xff\n")
+    if code:
+        log(b"[INFO] fine\n" * 9 + b"[ERROR] TEFUSION(1,atc):its last words \xff\n")
     return code
+
+
+def log(text: bytes) -> None:
+    if logs := os.environ.get("ASCEND_PROCESS_LOG_PATH"):
+        path = Path(logs, "debug/plog/plog-1_20260101.log")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
 
 
 def behave(what: str, value: str) -> None:
@@ -47,6 +52,8 @@ def behave(what: str, value: str) -> None:
     elif what == "lasts":
         began = time.monotonic()
         atexit.register(lambda: time.sleep(max(0.0, began + float(value) - time.monotonic())))
+    elif what == "warns":
+        log(f"[WARNING] FE(1,atc):{value}\n".encode())
     elif what == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
     elif what == "hang":

@@ -136,6 +136,15 @@ def test_logs_are_evidence_of_a_failure(atc: Path, tmp_path: Path) -> None:
     assert "ASCEND_PROCESS_LOG_PATH" not in result.command
 
 
+def test_a_warning_may_stand_in_the_log(
+    atc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN", "warns:500")
+    (result,) = atc_toolchain(str(atc), 120).compile_together([request_in(tmp_path, ABS)])
+    assert result.succeeded
+    assert result.log == "[WARNING] FE(1,atc):500\n"
+
+
 @pytest.mark.parametrize(
     ("manners", "ending"),
     [
