@@ -32,6 +32,12 @@ class DeliveredKernels(ObservedFiles):
     marked: Mapping[str, Canary] | None
     known: Mapping[OperatorSpec, str]
 
+    @property
+    def output(self) -> str:
+        """The end of what the process said: what it printed, and then its warnings or errors in the
+        log that ``ASCEND_PROCESS_LOG_PATH`` names."""
+        return self.result.output + self.result.log
+
     def _check(self, operator: object) -> None:
         """Refuse an operator that this run did not compile."""
         if not isinstance(operator, OperatorSpec) or operator not in self._models:

@@ -41,12 +41,6 @@ class Run(DeliveredKernels):
     born: frozenset[str] | None = None
     reads_entries: bool = True
 
-    @property
-    def output(self) -> str:
-        """The end of what the process said: what it printed, and then its warnings or errors in the
-        log that ``ASCEND_PROCESS_LOG_PATH`` names."""
-        return self.result.output + self.result.log
-
     def __repr__(self) -> str:
         mode = self.result.request.options.effective_mode.value
         return f"<run under {mode} of {', '.join(map(str, self.operators))}>"
