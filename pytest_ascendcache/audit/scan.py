@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from pytest_ascendcache.audit.entries import (
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
 from pytest_ascendcache.audit.indexed import GeGraphs, PackageConfig
 from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
+from pytest_ascendcache.audit.owners import Owners
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
@@ -34,9 +34,6 @@ from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, WalkWatch
 from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default
-
-_NAMED = 20
-"""How many paths of one owner are named."""
 
 _OF_FILES = frozenset(
     (".lock", ".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run")
@@ -84,8 +81,7 @@ class _Scan:
         self._reader = Reader()
         self._interruptible = watch is not None
         self._watch = watch or WalkWatch()
-        self._owners: Counter[int] = Counter()
-        self._owned: defaultdict[int, list[str]] = defaultdict(list)
+        self._owners = Owners()
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -101,7 +97,7 @@ class _Scan:
             if not self._interruptible:
                 raise
             result.stopped = "it was interrupted"
-        self._mixed_owners()
+        self._owners.conclude(self._ledger)
         now = time.time()
         Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
         result.renewed = self._reader.renewed
@@ -270,23 +266,7 @@ class _Scan:
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
-        self._owners[info.st_uid] += 1
-        if self._owners[info.st_uid] <= _NAMED:
-            self._owned[info.st_uid].append(_path(folder, name))
-
-    def _mixed_owners(self) -> None:
-        """Report the files of every owner but the one with most of them.
-
-        Other users can neither renew their access times nor remove them.
-        """
-        (most, of_most), *others = self._owners.most_common() or [(0, 0)]
-        for owner, count in others:
-            detail = (
-                f"is one of {count} of user {owner}; {of_most} are of user {most}: neither can "
-                "renew or remove the other's"
-            )
-            for path in self._owned[owner]:
-                self._ledger.add(Check.ONE_OWNER, path, detail)
+        self._owners.add(folder.relative, _path(folder, name), info.st_uid)
 
 
 def _path(folder: Folder, name: str) -> str:

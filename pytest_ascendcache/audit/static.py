@@ -43,12 +43,14 @@ class StaticOutputs(EntryJudge):
 
     ``selected`` are the operators that each run chose to compile, ``gathered`` those of all cards
     that the first card packs, ``packed`` the runs with a package, by their directories.
+    ``reuses`` says that there is an index of packages for later runs.
     """
 
     _: KW_ONLY
     selected: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     gathered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     packed: set[str] = field(default_factory=set)
+    reuses: bool = False
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
@@ -77,14 +79,17 @@ class StaticOutputs(EntryJudge):
     def _index(self, folder: Folder, name: str) -> None:
         """Judge a file that maps keys to packages: what it names is installed, wherever that lies.
 
-        Its paths are absolute. A package that is gone is compiled again, and in a copy of the tree
-        the package counts that was copied with it.
+        Its paths are absolute, alone or beside the package's digest. A package that is gone is
+        compiled again, and in a copy of the tree the package counts that was copied with it.
         """
         if (index := read_metadata(Files(folder, (name,)), name)) is None:
             return
-        for value in index.fields.values():
+        self.reuses = True
+        for recorded in index.fields.values():
+            value = recorded.get("package") if isinstance(recorded, dict) else recorded
             if type(value) is not str or not value.endswith(".run"):
-                raise index.blame(Check.METADATA, f"{str(value)[:100]!r} is no path of a package")
+                detail = f"{str(recorded)[:100]!r} is no path of a package"
+                raise index.blame(Check.METADATA, detail)
             path = Path(value)
             own = folder.look("/".join(("..", *path.parts[-2:]))) is not None
             if ".." in path.parts or not path.is_absolute() or (not own and _exists(path)):
@@ -99,7 +104,7 @@ class StaticOutputs(EntryJudge):
 
     def conclude(self, packed: Sequence[Set[str]]) -> None:
         """Report runs that selected operators and have no package of them, neither their own nor
-        one that the first card ``packed`` for all."""
+        one that another run ``packed`` for them."""
         for run, names in sorted(self.selected.items()):
             if run not in self.packed and not any(names <= each for each in packed):
                 detail = (
@@ -108,9 +113,11 @@ class StaticOutputs(EntryJudge):
                 )
                 self.ledger.add(Check.LEFTOVERS, run, detail)
 
-    def packed_for_all(self) -> list[set[str]]:
-        """Return the operators of all cards in each package that has such."""
-        return [names for run, names in self.gathered.items() if run in self.packed]
+    def packed_for_others(self, reuses: bool) -> list[set[str]]:
+        """Return the operators in each package that other runs use: those of all cards that the
+        first card packs, and any if packages are used again (``reuses``)."""
+        found = [self.gathered, *([self.selected] if reuses else [])]
+        return [names for each in found for run, names in each.items() if run in self.packed]
 
     def directory(self, folder: Folder, name: str) -> None:
         """Judge a directory by its name."""

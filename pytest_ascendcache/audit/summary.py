@@ -47,7 +47,8 @@ class Summary:
         result = self.result
         self._limits()
         outputs = [each for each in result.units.values() if isinstance(each, StaticOutputs)]
-        packed = [names for each in outputs for names in each.packed_for_all()]
+        reuses = any(each.reuses for each in outputs)
+        packed = [names for each in outputs for names in each.packed_for_others(reuses)]
         for unit, judge in result.units.items():
             if isinstance(judge, AuditedInstallation):
                 judge.conclude()

@@ -252,7 +252,7 @@ class Budgeting(Selecting):
         fitting = {each: rules[each] for each in rules if self._needs[each] <= capabilities}
         candidates = candidates_of(fitting, capabilities, limit.per_run)
         known = noticed_by(matrix.read(), {each.check for each in candidates})
-        return cover(candidates, known, limit.most, self._to_ask_again(rules))
+        return cover(candidates, known, limit.most, self._to_ask_again(rules), limit.per_run)
 
     def document(self) -> dict[str, Any]:
         choice: Cover | None = self._choice

@@ -1,25 +1,35 @@
-"""Chooses checks for a budget: those that notice the most defects for their cost.
+"""Chooses checks for a budget: those that notice the most for their cost.
 
-The kill matrix says which check notices which seeded defect. The greedy cover orders checks by it:
-next is always the check that notices the most new defects for its cost, where the first check of a
-rule counts as one more defect. Then checks are exchanged for others that cover more within the
-budget, because the greedy cover spends it on cheap checks before it reaches costly ones that notice
-much. Checks that an earlier report gives reason to ask again may come first.
+The kill matrix says which check notices which seeded defect. But a user's defect is none of these;
+it resembles some of them. So a check is worth what it would notice of defects *like* the known ones
+(`LIKENESS`), and a second check that notices a known defect another way is worth something, too.
+Next is always the check that adds the most for its cost. Checks that an earlier report gives reason
+to ask again may come first.
+
+Measured by leaving an eighth of the known defects out, eight times: 60 runs noticed 36 % of those
+that were left out (20 % where the worth of a check was the number of new known defects, the budget
+began with all elementary checks, and checks were exchanged afterwards), 112 runs 48 % (41 %).
+Exchanging brought nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import heapq
 import math
-import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.conformance.costs import is_elementary, life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills, by_reason
 
+LIKENESS = 0.6
+"""The chance that a check which notices a known defect notices an unknown one that is like it."""
+_RULE = 0.3
+"""The worth of the first check of a rule, in defects."""
+_CHEAP = 2.0
+"""Runs of an elementary check that every budget contains. Dearer ones have to earn their place."""
 _AHEAD = 0.5
 """The share of a limit for checks that are put first; the rest is for new findings."""
 
@@ -63,18 +73,42 @@ class Cover:
 
 @dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together, their cost, and what they cover.
+    """Candidates that are chosen together, and their cost.
 
-    ``covers`` has a bit for each defect they notice and for each of their rules.
+    ``notices`` counts, for each defect, the checks that notice it.
     """
 
     checks: list[Candidate]
     cost: float
-    covers: int
+    notices: Counter[str]
 
-    def gain(self, covered: int) -> float:
-        """How much it adds to what is covered, for its cost."""
-        return (self.covers & ~covered).bit_count() / self.cost
+    @property
+    def rules(self) -> set[str]:
+        return {each.rule for each in self.checks}
+
+
+class _Worth:
+    """What a portion adds to what is chosen, in defects that would be noticed."""
+
+    def __init__(self, likeness: float, rule: float) -> None:
+        self._missed = 1.0 - likeness
+        self._rule = rule
+        self._unnoticed: dict[str, float] = {}
+        """The chance that a defect like this one is missed, where it is below 1."""
+        self._judged: set[str] = set()
+
+    def of(self, portion: _Portion) -> float:
+        """The defects that it notices and the chosen ones miss, and the rules that it adds, for
+        each unit of its cost."""
+        worth = self._rule * len(portion.rules - self._judged)
+        for defect, checks in portion.notices.items():
+            worth += self._unnoticed.get(defect, 1.0) * (1.0 - self._missed**checks)
+        return worth / portion.cost
+
+    def choose(self, portion: _Portion) -> None:
+        self._judged |= portion.rules
+        for defect, checks in portion.notices.items():
+            self._unnoticed[defect] = self._unnoticed.get(defect, 1.0) * self._missed**checks
 
 
 def candidates_of(
@@ -123,23 +157,20 @@ def cover(
     notices: Mapping[str, frozenset[str]],
     limit: float,
     first: Collection[str] = (),
+    per_run: float = 1.0,
 ) -> Cover:
     """Choose checks whose total cost stays within ``limit``.
 
-    ``notices`` comes from :func:`noticed_by`. One check of each rule in ``first`` comes before all
-    others, within half of the limit, then the elementary checks. When no check notices anything
-    new, the rest of the limit goes to the cheapest remaining checks.
+    ``notices`` comes from :func:`noticed_by`, ``per_run`` is the cost of one run. One check of each
+    rule in ``first`` comes before all others, within half of the limit, then the elementary checks
+    that are cheap. When no check adds anything, the rest of the limit goes to the cheapest
+    remaining checks.
     """
     left = _portions(candidates, notices)
     wanted = frozenset(first)
     ahead = _ahead(left, wanted, limit * _AHEAD)
-    bases = [each for each in left if any(is_elementary(one.check) for one in each.checks)]
-    ahead = _filled(ahead, bases, limit)
-    telling = _filled(ahead, left, limit, only_new=True)
-    telling = _improved(telling, left, ahead, limit)
-    taken = _filled(telling, left, limit)
-    rest = sorted(_others(taken, ahead), key=lambda each: each.cost)
-    taken = _filled(ahead, rest, math.inf)  # in their order
+    cheap = [each for each in left if _is_elementary(each) and each.cost <= _CHEAP * per_run]
+    taken = _filled(_filled(ahead, cheap, limit), left, limit)
     chosen = [each for portion in taken for each in portion.checks]
     seen = frozenset().union(*(notices.get(each.check, ()) for each in chosen))
     touched = {each.rule for each in chosen}
@@ -164,154 +195,86 @@ def smallest(
     It costs little, and no check can be left out. ``covers`` comes from :func:`noticed_by` and may
     contain more.
     """
-    left = _portions(candidates, covers)
-    needed = _without_idle(_filled([], left, math.inf, only_new=True))
-    return frozenset(each.check for portion in needed for each in portion.checks)
+    found = _filled([], _portions(candidates, covers), math.inf, _Worth(1.0, 1.0))
+    return frozenset(each.check for portion in _needed(found) for each in portion.checks)
 
 
 def _portions(
-    candidates: Collection[Candidate], covers: Mapping[str, frozenset[str]]
+    candidates: Collection[Candidate], notices: Mapping[str, frozenset[str]]
 ) -> list[_Portion]:
     """The candidates in groups that are chosen together, the cheapest first."""
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    names = sorted({each.rule for each in candidates}.union(*covers.values()))
-    bits = {name: 1 << number for number, name in enumerate(names)}
     portions = []
     for checks in together.values():
-        found = {each.rule for each in checks}
-        found = found.union(*(covers.get(each.check, ()) for each in checks))
-        cost = sum(each.cost for each in checks)
-        portions.append(_Portion(checks, cost, _union(bits[name] for name in found)))
+        noticed = Counter(one for each in checks for one in sorted(notices.get(each.check, ())))
+        portions.append(_Portion(checks, sum(each.cost for each in checks), noticed))
     return sorted(portions, key=lambda each: each.cost)
 
 
-def _union(covers: Iterable[int]) -> int:
-    return functools.reduce(operator.or_, covers, 0)
-
-
-def _cost(portions: Iterable[_Portion]) -> float:
-    return sum(each.cost for each in portions)
-
-
-def _covered(portions: Iterable[_Portion]) -> int:
-    return _union(each.covers for each in portions)
-
-
-def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_Portion]:
-    known = frozenset(these)
-    return [each for each in portions if each not in known]
+def _is_elementary(portion: _Portion) -> bool:
+    return any(is_elementary(each.check) for each in portion.checks)
 
 
 def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
-    """Portions with a wanted check, one for each rule of such checks; those that cover the most for
+    """Portions with a wanted check, one for each rule of such checks; those that add the most for
     their cost come first."""
     found: list[_Portion] = []
     spent = 0.0
     touched: set[str] = set()
-    covered = 0
+    worth = _Worth(LIKENESS, _RULE)
 
     def new(portion: _Portion) -> set[str]:
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
-        best = max(fitting, key=lambda each: each.gain(covered))
+        best = max(fitting, key=worth.of)
         found.append(best)
         spent += best.cost
         touched |= new(best)
-        covered |= best.covers
+        worth.choose(best)
     return found
 
 
 def _filled(
-    taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, only_new: bool = False
+    taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, worth: _Worth | None = None
 ) -> list[_Portion]:
-    """What was taken, extended by the portions that fit and cover the most for their cost.
-
-    With ``only_new`` it ends when no portion covers anything new.
-    """
+    """What was taken, extended by the portions that fit and add the most for their cost."""
+    worth = worth or _Worth(LIKENESS, _RULE)
     found = list(taken)
-    spent = _cost(found)
-    covered = _covered(found)
-    # What a portion adds can only shrink, so a gain that is still true when its turn comes is the
+    for each in found:
+        worth.choose(each)
+    spent = sum(each.cost for each in found)
+    others = [each for each in left if each not in found]
+    # What a portion adds can only shrink, so a worth that is still true when its turn comes is the
     # greatest. Of equals the first one wins, which is the cheapest.
-    turns = [
-        (-each.gain(covered), number, each) for number, each in enumerate(_others(left, found))
-    ]
+    turns = [(-worth.of(each), number, each) for number, each in enumerate(others)]
     heapq.heapify(turns)
     while turns:
         assumed, number, best = turns[0]
         if spent + best.cost > limit:  # and will not fit later
             heapq.heappop(turns)
             continue
-        gain = -best.gain(covered)
-        if gain != assumed:
-            heapq.heapreplace(turns, (gain, number, best))
+        true = -worth.of(best)
+        if true != assumed:
+            heapq.heapreplace(turns, (true, number, best))
             continue
-        if only_new and not gain:
-            break
         heapq.heappop(turns)
         found.append(best)
         spent += best.cost
-        covered |= best.covers
+        worth.choose(best)
     return found
 
 
-def _improved(
-    taken: list[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
-) -> list[_Portion]:
-    """What was taken, after all exchanges that cover more and fit. ``kept`` portions stay."""
-    while (better := next(_exchanges(taken, left, kept, limit), None)) is not None:
-        taken = better
-    return taken
-
-
-def _exchanges(
-    taken: Sequence[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
-) -> Iterator[list[_Portion]]:
-    """Selections that cover more than ``taken``.
-
-    First without one portion, the costliest first. Then with another portion in the place of those
-    that cover the least for their cost; portions that cover the most come first.
-    """
-    covered = _covered(taken)
-    for given_up in sorted(_others(taken, kept), key=lambda each: -each.cost):
-        remaining = _others(taken, [given_up])
-        untouched = _others(left, [given_up])
-        yield from _better(_filled(remaining, untouched, limit, only_new=True), covered, limit)
-    for other in sorted(left, key=lambda each: -(each.covers & ~covered).bit_count()):
-        if other.covers & ~covered:
-            room = _with_room([*taken, other], [*kept, other], limit)
-            yield from _better(_filled(room, left, limit, only_new=True), covered, limit)
-
-
-def _better(portions: list[_Portion], covered: int, limit: float) -> Iterator[list[_Portion]]:
-    """These portions, if they cover more and fit."""
-    if _covered(portions).bit_count() > covered.bit_count() and _cost(portions) <= limit:
-        yield portions
-
-
-def _with_room(
-    taken: Sequence[_Portion], kept: Collection[_Portion], limit: float
-) -> list[_Portion]:
-    """What was taken, without as many portions as must go to fit the limit: those that cover the
-    least, beyond what others cover, for their cost."""
-    found = list(taken)
-    while _cost(found) > limit and (loose := _others(found, kept)):
-        once = more_than_once = 0
-        for each in found:
-            more_than_once |= once & each.covers
-            once |= each.covers
-        shared = more_than_once
-        found.remove(min(loose, key=lambda each: each.gain(shared)))
-    return found
-
-
-def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
-    """The portions without which a defect or a rule would be missed; the last are judged last."""
-    needed: list[_Portion] = []
-    for number, each in enumerate(taken):
-        if each.covers & ~_covered([*needed, *taken[number + 1 :]]):
+def _needed(taken: Sequence[_Portion]) -> list[_Portion]:
+    """The portions without which a defect or a rule would be missed; the last are judged first."""
+    times = Counter(what for each in taken for what in (*each.notices, *each.rules))
+    needed = []
+    for each in reversed(taken):
+        covers = {*each.notices, *each.rules}
+        if any(times[what] == 1 for what in covers):
             needed.append(each)
+        else:
+            times.subtract(covers)
     return needed

@@ -806,6 +806,25 @@ def static_kernel_outputs(root: Path) -> None:
 
 
 @sound()
+def a_package_is_used_again(root: Path) -> None:
+    run = static_outputs(root)
+    put(run.parent / "41_opcompile_selected/Add_float_ND_1_8_0.json", {"op_type": "Add"})
+    again = run.parent.with_name("ts20261121150000234567_pid42_outputs")
+    shutil.copytree(run.parent, again, ignore=shutil.ignore_patterns("*.run"))
+    recorded = {"package": str(run), "sha256": "0" * 64}
+    put(run.parents[1] / "static_kernel_cache/packages.json", {"0" * 64: recorded})
+
+
+@sound()
+def caches_of_two_users(root: Path) -> None:
+    for user in ("li", "wang"):
+        kernel_cache(root / user)
+    if os.geteuid() == 0:
+        for path in (root / "wang", *(root / "wang").rglob("*")):
+            os.chown(path, 4242, -1)
+
+
+@sound()
 def custom_operators_in_the_cache(root: Path) -> None:
     custom(kernel_cache(root).soc)
 

@@ -165,7 +165,7 @@ THINGS = (
     Thing("--op_precision_mode", OPTION, "impl-mode/precision-file", _path_of(_MODES),
           _given("--op_precision_mode"), (*paths(CLEAN), *other_paths(CLEAN)), bytes=True),
     Thing("op_precision.ini", FILE, "impl-mode/precision-file", lambda _: _MODES,
-          _in_file("op_precision_mode"), (*files(), MANY_NODES), bytes=True,
+          _in_file("op_precision_mode"), (MANY_NODES, *files()), bytes=True,
           drawn=3),
     Thing("op_cache.ini", FILE, "aging/ini-needs-both-keys", _ini, _ini_file,
           files(odd=LIMIT, notes=False), limits=True, drawn=2),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels, Snapshot
+from pytest_ascendcache.conformance.kit.clients import refused
 from pytest_ascendcache.conformance.kit.packages import agrees, operator, whole
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
@@ -197,6 +198,9 @@ def test_a_name_in_the_index_leads_nowhere(kernels: StaticKernelsUnderTest, how:
             entry["binPath"] = relative if how == "relative" else str(there)
         path.write_text(json.dumps(index))
     run = kernels.together(kernels.client(network, static=False, build=kernels.build))[0]
+    if not run.succeeded:
+        refused(run)  # an index that it does not trust
+        return
     assert IMPOSTOR not in run.kernels, kernels.evidence.found(
         Delivery.UNVERIFIED, "a kernel outside of the directory of packages was run"
     )
