@@ -33,7 +33,9 @@ def compare_ranks(
     }
     groups = _groups(sets)
     for group in groups:
-        union = _union(group)
+        strangers = _strangers(group)
+        others = {rank: own for rank, own in group.items() if rank not in strangers}
+        union = _union(others)
         for rank, own in group.items() if not _are_stages([*group.values()]) else ():
             lacking = np.setdiff1d(union, own, assume_unique=True)
             if len(lacking):
@@ -41,13 +43,14 @@ def compare_ranks(
                 which = ", ".join(sorted({name for other in group for name in names(other, some)}))
                 detail = (
                     f"lacks {len(lacking)} of {len(union)} kernels that other ranks have "
-                    f"({which}): {_waiting(group, union)}"
+                    f"({which}): {_waiting(others, union)}"
                 )
                 if len(own) and len(lacking) == len(_others(group, rank)):
                     detail = (
                         f"has no kernel that another rank has, and lacks theirs ({which}): it was "
-                        "compiled by another toolchain version, for another chip or from another "
-                        f"network; {_waiting(group, union)}"
+                        "compiled by another toolchain version, for another chip, from another "
+                        "network or in a job of one card instead of several; "
+                        f"{_waiting(others, union)}"
                     )
                 ledger.add(Check.RANKS_AGREE, directories[rank], detail)
     union = _union(sets)
@@ -67,6 +70,17 @@ def _union(sets: Mapping[int, Keys]) -> Keys:
 
 def _others(sets: Mapping[int, Keys], rank: int) -> Keys:
     return _union({other: own for other, own in sets.items() if other != rank})
+
+
+def _strangers(sets: Mapping[int, Keys]) -> frozenset[int]:
+    """The ranks that have no kernel in common with any other, where most ranks have some: the
+    others do not lack theirs."""
+    alone = {
+        rank
+        for rank, own in sets.items()
+        if len(own) and not len(np.intersect1d(own, _others(sets, rank)))
+    }
+    return frozenset(alone if 2 * len(alone) < len(sets) else ())
 
 
 def _groups(sets: Mapping[int, Keys]) -> list[dict[int, Keys]]:

@@ -127,11 +127,18 @@ def unknown_types(text: str, tables: ImplModeTables) -> list[str]:
     theirs, in line order. The reference has few types, so its tables say nothing about others."""
     types = [line.key for line in _lines(text, []) if not line.by_name]
     types = [each for each in types if _IS_TYPE.fullmatch(each)]
-    return [each for each in types if each not in tables.offered and not _is_near(each, tables)]
+    return [
+        each
+        for each in types
+        if each not in tables.offered and not _near(each, tables.offered, cutoff=0.8)
+    ]
 
 
-def _is_near(kind: str, tables: ImplModeTables) -> bool:
-    return bool(difflib.get_close_matches(kind, tables.offered, n=1, cutoff=0.8))
+def _near(key: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    """The known word that is most like a key, also in another case, or an empty text."""
+    folded = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(key.lower(), folded, n=1, cutoff=cutoff)
+    return folded[found[0]] if found else ""
 
 
 def unknown_nodes(text: str, release: Release) -> list[str]:
@@ -208,8 +215,8 @@ def _wrong_mode(line: _Line, kind: str, tables: ImplModeTables) -> Iterator[Prob
 
 
 def _nearest(key: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"perhaps {near[0]}" if near else "no line for it"
+    near = _near(key, known)
+    return f"perhaps {near}" if near else "no line for it"
 
 
 def _nodes_among(release: Release, names: Collection[str]) -> frozenset[str]:

@@ -29,6 +29,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     installed_kernels,
     kernel_cache,
     put,
+    rank_kernel,
     ranks,
     static_outputs,
 )
@@ -149,6 +150,16 @@ def test_ranks_may_have_a_directory_of_a_device_each(tmp_path: Path) -> None:
     assert "lacks 1 of 3 kernels that other ranks have (add_" in finding.detail
     assert "ranks 0, 2 will wait until it has compiled them" in finding.detail
     assert "HCCL_CONNECT_TIMEOUT (120 s" in finding.detail
+
+
+def test_a_rank_of_strange_kernels_alone_is_blamed(tmp_path: Path) -> None:
+    for rank in range(4):
+        for operator in ("square", "gelu") if rank == 1 else ("add", "mul"):
+            rank_kernel(tmp_path / f"rank_{rank}/kernel_meta", operator, rank)
+    found = look(tmp_path).found[Check.RANKS_AGREE].first
+    assert [each.path for each in found] == ["rank_1/kernel_meta"]
+    assert "has no kernel that another rank has" in found[0].detail
+    assert "ranks 0, 2, 3 will wait" in found[0].detail
 
 
 def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:

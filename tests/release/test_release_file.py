@@ -633,7 +633,8 @@ def test_the_manifest_file_is_for_people_too(tmp_path: Path) -> None:
 
 
 def test_types_that_small_tables_do_not_have_are_told_apart_from_misspelt_ones() -> None:
-    text = "BatchMultiClassNonMaxSuppression=norm_class\nSqrtt=high_precision\nExp=high_precision\n"
+    text = "BatchMultiClassNonMaxSuppression=norm_class\nExp=high_precision\n"
+    text += "Sqrtt=high_precision\nSQRT=high_precision\n"
     assert unknown_types(text, TABLES) == ["BatchMultiClassNonMaxSuppression"]
 
 
