@@ -31,6 +31,8 @@ BROKEN = ("fail", "undecided", "error", "warn")
 """Verdicts that have a cause, the worst first. A known deviation has its reason already."""
 
 UNDECIDED = ("undecided", "error")
+_EVERYTHING = "combinations/"
+"""What the rules begin with that judge whatever a run does."""
 _LIMITS = {"ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"}
 _PROMISES = {
     "--op_compiler_cache_mode": "cache-mode/default-is-disable",
@@ -142,9 +144,19 @@ class Cause:
     @property
     def says_a_mode_is_dead(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
-        of_events = all(f"event_{each}" in texts() for each in self.rules)
-        decided = self.verdict not in UNDECIDED and not of_events
+        decided = self.verdict not in UNDECIDED and not self.event
         return decided and says_a_mode_is_dead(self.fact) and not self.happens_sometimes
+
+    @property
+    def event(self) -> str:
+        """The rule about an event that most of its checks judge, apart from those of combinations,
+        which judge everything; empty if there is none, or if what is under test is broken without
+        the event."""
+        apart = {each: n for each, n in self.rules.items() if not each.startswith(_EVERYTHING)}
+        events = {each: n for each, n in apart.items() if f"event_{each}" in texts()}
+        if self.promised in self.rules or 2 * sum(events.values()) <= sum(apart.values()):
+            return ""
+        return max(events, key=events.__getitem__)
 
     @property
     def happens_sometimes(self) -> bool:
@@ -232,7 +244,7 @@ class Cause:
         """The rule that explains the others: the one about what is under test, if a mode is not
         obeyed."""
         named = self.says_a_mode_is_dead and self.promised in self.rules
-        return self.promised if named else next(iter(self.rules))
+        return self.promised if named else self.event or next(iter(self.rules))
 
     @property
     def promised(self) -> str:
