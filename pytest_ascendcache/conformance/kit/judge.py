@@ -193,17 +193,20 @@ class Judge:
         overridden = is_overridden(self.options, self.edition)
         nothing, everything = frozenset[str](), frozenset(names)
         judged, expected = due, counted(due.must_go)
+        subject: Subject | None = ruling(self.options)
         if bystander_fates(self.options, self.edition) == {REMOVED}:
             judged, expected = Aging(everything, nothing), "all (purged)"
         elif self.options.effective_mode is CacheMode.DISABLE or overridden:
             judged, expected = Aging(nothing, everything), "none (the cache is not used)"
         elif overridden is None:
             return []  # the document does not say whether the cache is used
+        else:
+            subject = self.subject
         if self._lists_everything and (not gone or due.allows(gone)):
             judged = Aging(nothing, nothing)
         observed = f"of idle entries {counted(gone)} gone"
         detail = differs(observed, f"{expected} ({limits.megabytes} MB, {limits.ratio} %)")
-        return aging_facts(judged, gone, torn, detail, subject=self.subject, run=self.run)
+        return aging_facts(judged, gone, torn, detail, subject=subject, run=self.run)
 
     @property
     def _lists_everything(self) -> bool:
