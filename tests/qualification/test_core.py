@@ -46,29 +46,35 @@ def question(check: str) -> str:
     return check.partition("[")[0]
 
 
-def test_every_recorded_defect_is_noticed(
+DEAR = 10
+"""Runs of a check that the core does without if only one defect needs it."""
+
+
+def test_every_recorded_defect_is_noticed_but_for_dear_ones(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
-    applicable = {each.check for each in candidates_of(rules, offered)}
-    known = noticed_by(matrix.read(), applicable, every_edition=True)
-    assert core.noticed == core.known == len(frozenset().union(*known.values()))
-    assert core.known > 350
-    noticed = {check: defects for check, defects in known.items() if check in core.chosen}
-    assert frozenset().union(*noticed.values()) == frozenset().union(*known.values())
+    costs = {each.check: each.cost for each in candidates_of(rules, offered)}
+    by_check = noticed_by(matrix.read(), costs, every_edition=True)
+    known = frozenset().union(*by_check.values())
+    noticed = frozenset().union(*(by_check.get(each, frozenset()) for each in core.chosen))
+    assert (core.noticed, core.known) == (len(noticed), len(known))
+    assert core.noticed > 0.96 * core.known > 400
+    for defect in known - noticed:
+        assert min(costs[each] for each in by_check if defect in by_check[each]) >= DEAR, defect
 
 
 def test_the_worst_harm_of_each_defect_is_seen(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
     """For a defect that can hang a run, the core needs a check that sees more than lost work."""
-    applicable = {each.check for each in candidates_of(rules, offered)}
+    costs = {each.check: each.cost for each in candidates_of(rules, offered)}
     looked_at = 0
     for defect, records in matrix.by_reason(matrix.read()).items():
         harms = {each.check: Harm(each.harm) for each in records if each.harm}
-        known = [harm.rank for check, harm in harms.items() if check in applicable]
-        if known and list(Harm)[min(known)].fails:
-            seen = [harm.rank for check, harm in harms.items() if check in core.chosen]
-            assert min(seen) == min(known), defect
+        known = {check: harm.rank for check, harm in harms.items() if check in costs}
+        worst = [each for each in known if known[each] == min(known.values())]
+        if known and harms[worst[0]].fails and min(costs[each] for each in worst) < DEAR:
+            assert {*worst} & core.chosen, defect
             looked_at += 1
     assert looked_at > 80
 
@@ -82,7 +88,7 @@ def test_every_rule_and_file_has_a_check(rules: Mapping[str, str], core: Core) -
 def test_every_cheap_question_is_asked(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
-    cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 2}
+    cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 5}
     assert cheap <= {question(each) for each in core.chosen}
 
 
