@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,14 +147,21 @@ class Entry(CachedUnit):
     @classmethod
     def read_all(cls: type[Unit], directory: Path) -> dict[str, Unit]:
         """All entries by stem, in sub-directories by their paths. There, and under other names than
-        CANN's, files are an entry if none of them is missing. Links are not followed."""
+        CANN's, files are an entry if none of them is missing. A lone file beside an entry, such as
+        ``..._compute.json``, is a part of it. Links are not followed."""
         found = {}
         for path, _, names in os.walk(directory):
             below = os.path.relpath(path, directory)
-            ends = {name: name.rpartition(".")[::2] for name in names}
-            for name, (stem, _) in ends.items():
-                whole = all(f"{stem}{suffix}" in ends for suffix in cls.suffixes)
-                if (below == "." and cls.holds(Path(name))) or (whole and name == f"{stem}.o"):
+            there = {*names}
+            stems = {name: name.rpartition(".")[0] for name in names}
+            whole = {
+                stem
+                for stem in {*stems.values()}
+                if all(f"{stem}{suffix}" in there for suffix in cls.suffixes)
+            }
+            for name, stem in stems.items():
+                known = below == "." and cls.holds(Path(name)) and not is_beside(stem, whole)
+                if known or (stem in whole and name == f"{stem}.o"):
                     key = stem if below == "." else f"{below}/{stem}"
                     found[key] = cls(key, directory)
         return dict(sorted(found.items()))
@@ -228,6 +235,15 @@ def _parsed(data: bytes | None) -> Any:
         return json.loads(data or b"")
     except (ValueError, RecursionError):
         return None
+
+
+def is_beside(stem: str, whole: Collection[str]) -> bool:
+    """Whether a file of this stem belongs to one of the ``whole`` entries, or to none: its stem is
+    that of an entry with a word behind it. CANN's pre-compile step leaves ``..._pre.json``."""
+    words = stem.split("_")
+    places = range(1, len(words))
+    beside = any("_".join(words[:place]) in whole for place in places)
+    return stem.endswith("_pre") or (beside and stem not in whole)
 
 
 def sha256(data: bytes) -> str:

@@ -78,17 +78,14 @@ class PrecisionFile:
         return cls("".join(line + "\n" for line in lines))
 
     def but(self, operator_type: str, mode: str) -> PrecisionFile:
-        """The same file with another mode for one operator type.
-
-        Raises ``ValueError`` if it has no line for the type.
-        """
+        """The same file with another mode for one operator type, by a line more if it has none."""
         lines = self.content.splitlines(keepends=True)
         for number, line in enumerate(lines):
             key, separator, old = line.partition("=")
             if separator and key.strip() == operator_type:
                 lines[number] = f"{key}={old.replace(old.strip(), mode)}"
                 return PrecisionFile("".join(lines))
-        raise ValueError(f"the file has no line for {operator_type}.")
+        return PrecisionFile(f"{operator_type}={mode}\n{self.content}")
 
 
 DEFAULT_SOC = "Ascend910B1"

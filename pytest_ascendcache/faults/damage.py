@@ -96,8 +96,6 @@ DAMAGES = (
     Damage("digest-missing", _fields(sha256=None)),
     Damage("digest-a-number", _fields(sha256=5)),
     Damage("name-a-number", _fields(binFileName=1)),
-    Damage("name-missing", _fields(binFileName=None)),
-    Damage("name-of-another", _fields(binFileName="te_other_" + "0" * 64)),
 )
 """Every kind of damage, named for what it leaves."""
 

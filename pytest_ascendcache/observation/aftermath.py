@@ -169,7 +169,7 @@ class CacheWitness:
         is_open = run.result.request.options.effective_mode is CacheMode.ENABLE
         facts = []
         for operator in self._unlike_fresh(run):
-            if not self._is_last(run) and not run.served_from(operator):
+            if not self._is_last(run) and not _is_served(run, operator):
                 continue  # a check may have changed the compiler on purpose since then
             if self._earlier(run, operator):
                 if is_open:
@@ -300,6 +300,14 @@ def _is_plain(run: Run) -> bool:
     """Whether a run asked only for what documented options can express."""
     request = run.result.request
     return not (request.debug_file or request.raw_options or request.raw_mode)
+
+
+def _is_served(run: Run, operator: OperatorSpec) -> bool:
+    """Whether a kernel is surely one that was cached."""
+    try:
+        return bool(run.served_from(operator))
+    except NotDecidable:
+        return False
 
 
 def harm_in_ending(who: str, code: int | None, ending: str) -> list[Fact]:

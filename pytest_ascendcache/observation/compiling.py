@@ -190,6 +190,7 @@ class WatchedCompiles(Gated):
             known=self.known.under(request.options.entry_choice),
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
             reads_entries=self.control.reads_entries,
+            watched=self.root in gated.before,
         )
         if run.returncode == 0 and self.control.finds_kernels:
             self.toolchain.require_none(without_kernel(run))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.caches import Change, Entry, Snapshot, embedded_objects
-from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.caches.entry import is_beside, sha256
 from pytest_ascendcache.caches.snapshot import FileState
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place, Subject, SubjectKind
 from pytest_ascendcache.observation.gated_run import GatedRun, ProcessKind
@@ -130,7 +130,9 @@ def _damaged(directory: Path, before: Snapshot, after: Snapshot) -> Iterator[tup
         and after.files[path].sha256 not in moved
         and Entry.holds(Path(path))
     }
-    for stem in sorted(written):
+    there = {path for path, state in after.files.items() if state.kind == "file"}
+    whole = {path[:-2] for path in there if path.endswith(".o") and f"{path[:-2]}.json" in there}
+    for stem in sorted(each for each in written if not is_beside(each, whole)):
         if problems := Entry(stem, directory).problems():
             yield stem, problems[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from pytest_ascendcache.caches import (
     Snapshot,
     find_canaries,
 )
-from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.caches.entry import is_beside, sha256
 from pytest_ascendcache.contract import CacheMode, Delivered, Fate, Outcome
 from pytest_ascendcache.contract.facts import Subject, coded
 from pytest_ascendcache.contract.subjects import ruling, unchecked
@@ -35,11 +36,13 @@ class Run(DeliveredKernels):
     serve marked entries. ``known`` names the entries of operators that the cache was warmed with.
     ``born`` are the birthmarks delivered before this run, if the toolchain stamps them
     (``Toolchain.birthmarks``). ``reads_entries``: entries have the form that is known here.
+    ``watched``: the snapshots were taken.
     """
 
     prefix: str
     born: frozenset[str] | None = None
     reads_entries: bool = True
+    watched: bool = True
 
     def __repr__(self) -> str:
         mode = self.result.request.options.effective_mode.value
@@ -64,7 +67,8 @@ class Run(DeliveredKernels):
         """Stems of the entries whose canary the delivered kernel carries. Raises ``NotDecidable``
         if entries have no canary, so that its absence tells nothing."""
         served = self._carried(operator)
-        if not served and self.marked is None and _has_entries(self.before):
+        may_be_served = not self.watched or _has_entries(self.before)
+        if not served and self.marked is None and may_be_served:
             raise NotDecidable(
                 f"{operator}: this toolchain does not serve marked entries, so nothing tells "
                 "whether the kernel is one that was cached"
@@ -165,17 +169,17 @@ class Run(DeliveredKernels):
     def new_stems(self, operator_type: str = "") -> list[str]:
         """Entries added by this run, of one operator type or of all."""
         wanted = f"te_{operator_type.lower()}_" if operator_type else "te_"
-        return sorted(
-            {
-                self._stem_of(path)
-                for path, change in self.changes.items()
-                if change is Change.ADDED
-                and path.startswith(self._directory)
-                and Path(path).name.startswith(wanted)
-                and path.endswith((".json", ".o"))
-                and not path.endswith("_pre.json")
-            }
-        )
+        added = [
+            path
+            for path, change in self.changes.items()
+            if change is Change.ADDED
+            and path.startswith(self._directory)
+            and Path(path).name.startswith(wanted)
+            and path.endswith((".json", ".o"))
+        ]
+        files = Counter(map(self._stem_of, added))
+        whole = {stem for stem in files if files[stem] > 1}
+        return sorted(stem for stem in files if not is_beside(stem, whole))
 
     def fate_of(self, base: str) -> Fate:
         """The fate of the pair ``<base>.json`` and ``<base>.o``."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
+from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot, same_code
 from pytest_ascendcache.conformance.kit.generated import starts_anew
 from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.states import bring_into, is_unused
+from pytest_ascendcache.conformance.kit.states import bring_into, is_unused, take_debug_config
 from pytest_ascendcache.conformance.kit.told import accepted
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
@@ -32,7 +32,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     elementary,
     rule,
 )
-from pytest_ascendcache.contract import EntryState, expected_outcomes
+from pytest_ascendcache.contract import DebugConfig, EntryState, expected_outcomes
 from pytest_ascendcache.contract.facts import Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -86,9 +86,8 @@ def test_enable_stores_a_valid_entry(
     cache.needs_readable_entries()
     entry = cache.entries()[run.stem(operator) or ""]
     assert entry.problems() == []
-    stored = entry.object_bytes or b""
-    delivered = run.model(operator).read_bytes()
-    assert stored in delivered, "the stored object is not the delivered one"
+    stored, delivered = entry.object_bytes or b"", run.kernel(operator)
+    assert same_code(stored, delivered), "the stored object is not the delivered one"
 
 
 @rule("cache-mode/enable-stores")
@@ -396,7 +395,7 @@ def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) 
 
 
 @rule("cache-mode/rejects-unknown-mode")
-@pytest.mark.parametrize("value", ["on", "enable,force", "0", "enab", ""])
+@pytest.mark.parametrize("value", ["on", "enable,force", "0", "enab", "enable2", "forced", ""])
 def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
     cache.warm(add)
     run = cache.attempt(add, raw_mode=value)
@@ -472,6 +471,39 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == HIT
+
+
+_UNUSED = {
+    "default": ("cache-mode/default-is-disable", {}),
+    "disable": ("cache-mode/disable-is-inert", {"mode": DISABLE}),
+    "debug-level": ("debug/level-bypasses", {"mode": ENABLE, "debug_level": 1}),
+    "debug-config": (
+        "debug/config-bypasses",
+        {"mode": ENABLE, "debug_config": DebugConfig(("dump_cce",))},
+    ),
+}
+"""Runs that do not use the cache, with the rules that say so."""
+
+
+@pytest.mark.parametrize("place", [_VARIABLE, "HOME"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(options, marks=rule(each), id=key) for key, (each, options) in _UNUSED.items()],
+)
+def test_a_cache_that_no_option_names_is_not_used_either(
+    cache: CacheUnderTest, add: OperatorSpec, options: dict[str, Any], place: str
+) -> None:
+    """The variable and HOME say where the cache is, not whether it is used."""
+    if "debug_config" in options:
+        take_debug_config(cache)
+    other, environment = cache.elsewhere(_home(cache)), dict[str, str]()
+    if place == _VARIABLE:
+        _needs_cache_path(cache)
+        other, environment = _by_variable(cache)
+    other.warm(add)
+    run = other.compile(add, cache_dir=None, environment=environment, **options)
+    assert run[add] == BYPASSED
+    assert run.inert_changes == {}
 
 
 @rule("cache-mode/directory-precedence")

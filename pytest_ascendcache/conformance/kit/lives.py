@@ -294,9 +294,9 @@ def _damage(names: str) -> list[Damage]:
 
 _DAMAGES = _damage(
     "object-code-flipped object-end-flipped object-one-byte-short object-missing metadata-missing "
-    "metadata-cut-in-half digest-wrong name-of-another object-empty metadata-empty"
+    "metadata-cut-in-half digest-wrong metadata-an-array object-empty metadata-empty"
 )
-_ODD = _damage("digest-a-number metadata-null name-missing metadata-a-directory")
+_ODD = _damage("digest-a-number metadata-null name-a-number metadata-a-directory")
 _IDLE, _SIZE_AND_HOURS = "abcde", (1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
 """Entries nobody asks for: 8000 KB in all, the last two used less than half an hour ago."""
 _LINKED = "Ascend910B4-1"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.caches.entry import is_beside
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
@@ -36,7 +37,7 @@ def take_debug_config(cache: CacheUnderTest) -> None:
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
 """File endings that CANN uses for an entry. Source: facts ``cann-operator-cache`` section 1.2."""
 
-_TEMPORARY = re.compile(r"\d|temp|tmp|lock")
+_TEMPORARY = re.compile(r"^\d+$|temp|tmp|lock")
 
 
 def residue(cache: CacheUnderTest) -> list[str]:
@@ -50,9 +51,9 @@ def residue(cache: CacheUnderTest) -> list[str]:
         if name not in known
         and "te_" in name
         # A toolchain may keep more beside an entry: .log or .o.damaged, but not .temp or .4711.
-        and (
-            name.rpartition(".")[0] not in {*stems, *known}
-            or _TEMPORARY.search(name.rpartition(".")[2])
+        and not (
+            (name.rpartition(".")[0] in {*stems, *known} or is_beside(Path(name).stem, stems))
+            and not _TEMPORARY.search(name.rpartition(".")[2])
         )
     ]
     # One lock for the directory and one for aging are fine; one for each process is residue.

@@ -56,6 +56,13 @@ def level_0_given_is_debugging(self, right, argv):
     return replace(options, debug_level=3) if "--op_debug_level=0" in argv else options
 
 
+@defect(LEVEL, CONFIG, overrides=OptionPolicy.parse)
+def debugged_beside_the_option_alone(self, right, argv):
+    """Debug switches count only where an option names the cache directory."""
+    options = right(argv)
+    return options if options.cache_dir else replace(options, debug_level=0, debug_config="")
+
+
 @defect(LEVEL, overrides=ModePolicy.opens_cache)
 def level_lets_force_purge(self, right, mode, level, config):
     """Force purges although a debug level is set."""

@@ -16,7 +16,7 @@ from pytest_ascendcache.reference.impl_mode import (
     ImplModeTable,
     SelectedModes,
 )
-from pytest_ascendcache.reference.options import OptionPolicy
+from pytest_ascendcache.reference.options import IMPL_MODES, OptionPolicy
 
 EFFECT = "impl-mode/has-effect"
 DEFAULT = "impl-mode/default-is-performance"
@@ -430,6 +430,13 @@ def renamed_copy_ignored(self, right, path):
     """Only precision files that are named like a built-in table are read."""
     table = right(path)
     return table if Path(path).stem.startswith("high_") else ImplModeTable()
+
+
+@defect(BAD, overrides=OptionPolicy.impl_mode)
+def implementation_modes_by_their_beginning(self, right, value, types):
+    """What begins like an implementation mode is that mode."""
+    begins = [each for each in IMPL_MODES if value.startswith(each)]
+    return right(max(begins, key=len, default=value), types)
 
 
 @defect(BAD, overrides=OptionPolicy.impl_mode)

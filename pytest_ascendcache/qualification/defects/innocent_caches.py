@@ -169,6 +169,20 @@ def _(self, right, path):
     return path.with_suffix("") if path.suffix == ".log" else right(path)
 
 
+@innocent(PLACE, twin="object-left-behind", company=TIMES, overrides=StorePolicy.replace_pair)
+def compile_information_beside_each_entry(self, right, fs, entry, data, metadata):
+    """Beside object and metadata of an entry lies a file whose name continues the entry's."""
+    right(fs, entry, data, metadata)
+    with contextlib.suppress(FileExistsError):
+        beside = entry.directory / f"{entry.stem}_compute.json"
+        fs.write_new("store.compute", beside, b"{}\n")
+
+
+@compile_information_beside_each_entry.also(AgingPolicy.belongs_to)
+def _(self, right, path):
+    return right(path.with_name(path.name.replace("_compute.json", ".json")))
+
+
 @innocent(SPARES, twin="serves-an-altered-kernel", overrides=InstallationPolicy.tuning)
 def tuned_by_chance(self, right, *arguments):
     """Every run tunes kernels anew, by chance: they differ in bytes, and compute the same."""

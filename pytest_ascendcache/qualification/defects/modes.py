@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.contract.harm import Harm
@@ -48,12 +49,26 @@ def mode_in_capitals_is_disable(self, right, value):
     return right("disable" if value.lower() in CACHE_MODES and value != value.lower() else value)
 
 
+@defect(BAD_MODE, overrides=OptionPolicy.cache_mode)
+def modes_by_their_beginning(self, right, value):
+    """What begins like a mode is that mode."""
+    return right(next((each for each in CACHE_MODES if value.startswith(each)), value))
+
+
 @defect(BAD_MODE, overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
 def unknown_mode_without_a_hint(self, right, value):
     """The error for an unknown mode does not list the known ones."""
     if value not in CACHE_MODES:
         raise SystemExit(255)
     return value
+
+
+@defect("cache-mode/default-is-disable", INERT, overrides=OptionPolicy.parse)
+def the_variable_turns_the_cache_on(self, right, argv):
+    """ASCEND_CACHE_PATH turns the cache on."""
+    options = right(argv)
+    is_on = options.cache_mode == "disable" and os.environ.get("ASCEND_CACHE_PATH")
+    return replace(options, cache_mode="enable") if is_on and not options.cache_dir else options
 
 
 @override(ModePolicy.opens_cache)
