@@ -269,7 +269,9 @@ def test_operators_of_one_type_are_told_apart_within_a_run(
 
 
 @rule("cache-mode/key-ignores-names")
-@pytest.mark.parametrize("renamed", ["operator", "inputs", "outputs", "attributes-reordered"])
+@pytest.mark.parametrize(
+    "renamed", ["operator", "inputs", "outputs", "attributes-reordered", "device"]
+)
 def test_names_share_an_entry(cache: CacheUnderTest, renamed: str) -> None:
     base = _mean((1,), False, (4,))
     cache.warm(base)
@@ -278,7 +280,9 @@ def test_names_share_an_entry(cache: CacheUnderTest, renamed: str) -> None:
         "inputs": replace(base, inputs=tuple(replace(t, name="x") for t in base.inputs)),
         "outputs": replace(base, outputs=tuple(replace(t, name="y") for t in base.outputs)),
         "attributes-reordered": replace(base, attributes=base.attributes[::-1]),
+        "device": base,
     }[renamed]
-    run = cache.compile(variant, mode=ENABLE)
+    environment = {"DEVICE_ID": "3", "ASCEND_DEVICE_ID": "3"} if renamed == "device" else {}
+    run = cache.compile(variant, mode=ENABLE, environment=environment)
     assert run[variant] == HIT
     assert run.served_from(variant) == {cache.entry(base).stem}
