@@ -26,6 +26,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     SQRT,
     TANH,
     accuracy,
+    chosen_modes,
     measured_operators,
     put_tables,
     tables_of,
@@ -79,10 +80,13 @@ def tables(toolchain: Toolchain) -> ImplModeTables:
 def judge_numbers(
     toolchain: Toolchain, tables: ImplModeTables, ascend_evidence: Evidence
 ) -> Numbers:
-    """Breaks the check if the numbers of a run's kernels show the wrong mode."""
+    """Breaks the check if the numbers of a run's kernels show the wrong mode. Raises
+    ``NotDecidable`` if its options choose between two implementations of no operator."""
     needs(toolchain, Capability.RUN_KERNELS)
 
     def judge(run: Run) -> None:
+        if not chosen_modes(run, tables, run.operators):
+            raise NotDecidable("the tables give none of these operators one of two modes")
         number = len(ascend_evidence.steps)
         wrong = wrong_numbers(toolchain, run, tables, run.operators, number)
         require_none(wrong, ascend_evidence)

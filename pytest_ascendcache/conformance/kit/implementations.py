@@ -10,7 +10,7 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.facts import Fact, Numbers
-from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.contract.options import BOTH, HIGH_PRECISION
 from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
@@ -115,6 +115,15 @@ def accuracy(
     )
 
 
+def chosen_modes(
+    run: Run, tables: ImplModeTables, operators: Iterable[OperatorSpec]
+) -> dict[OperatorSpec, str]:
+    """The modes of those operators of which the run's options select one of two implementations."""
+    options = run.result.request.options
+    modes = {each: tables.mode(options, each) for each in operators if tables.has_two(each)}
+    return {each: mode for each, mode in modes.items() if mode in BOTH}
+
+
 def wrong_numbers(
     toolchain: Toolchain,
     run: Run,
@@ -127,15 +136,12 @@ def wrong_numbers(
     Operators with one implementation or without a selected mode are left out. ``number`` is that of
     the run within the check.
     """
-    options, wrong = run.result.request.options, []
-    for operator in operators:
-        mode = tables.mode(options, operator)
-        if not tables.has_two(operator) or mode not in (HIGH_PRECISION, HIGH_PERFORMANCE):
-            continue
+    wrong = []
+    for operator, mode in chosen_modes(run, tables, operators).items():
         worst = accuracy(toolchain, run, operator, mode).max_ulp
         if (worst <= PRECISE_ULP) is not (mode == HIGH_PRECISION) or worst > FAST_ULP:
             detail = f"{worst:g} ulp off, and should be of {mode}"
-            subject = implementing(options)
+            subject = implementing(run.result.request.options)
             fact = Fact.seen(Numbers.WRONG, detail, operator, subject=subject, run=number)
             wrong.append(fact)
     return wrong
