@@ -210,7 +210,7 @@ class Run(DeliveredKernels):
             path: change
             for path, change in self.written.items()
             if change is Change.REMOVED
-            or (_ENTRY.fullmatch(path.rpartition("/")[2]) and not _is_made(path, change))
+            or (_is_of_entry(path, self.before) and not _is_made(path, change))
         }
 
     @property
@@ -218,7 +218,7 @@ class Run(DeliveredKernels):
         """What a run that must not use the cache changed of it, entries' times included. Looking
         at a file that is no entry, or changing one of a toolchain's own that was there, such as a
         lock, is not using the cache; adding one is."""
-        entries = {path for path in self.changes if _ENTRY.fullmatch(path.rpartition("/")[2])}
+        entries = {path for path in self.changes if _is_of_entry(path, self.before)}
         seen = {path: self.changes[path] for path in entries if not path.endswith(_INI)}
         return self.storing_changes | seen
 
@@ -286,6 +286,15 @@ class Run(DeliveredKernels):
 def _new_files(written: Mapping[str, Change]) -> dict[str, Change]:
     added = {path: each for path, each in written.items() if each is Change.ADDED}
     return {path: each for path, each in added.items() if not _is_made(path, each)}
+
+
+def _is_of_entry(path: str, before: Snapshot) -> bool:
+    """Whether a file is one of an entry, or ``op_cache.ini``: by its name, or because object and
+    metadata of one name were there before."""
+    stem = path.rpartition(".")[0]
+    pair = {f"{stem}.o", f"{stem}.json"}
+    has_partner = path in pair and pair <= before.files.keys()
+    return has_partner or bool(_ENTRY.fullmatch(path.rpartition("/")[2]))
 
 
 def _is_made(path: str, change: Change) -> bool:
