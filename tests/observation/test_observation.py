@@ -175,6 +175,9 @@ def test_without_marks_the_entry_stays_as_it_was_written(cache):
     before = sha256(cache.entry(ADD).object_bytes)
     run = cache.compile(ADD, mode=ENABLE)
     assert sha256(cache.entry(ADD).object_bytes) == before == sha256(run.kernel(ADD))
+    unwatched = cache.unwatched(cache.request(ADD, mode=ENABLE))
+    with pytest.raises(NotDecidable, match="does not serve marked entries"):
+        unwatched.served_from(ADD)
     with pytest.raises(NotDecidable, match="does not serve marked entries"):
         run[ADD]
 
