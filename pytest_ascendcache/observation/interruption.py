@@ -39,10 +39,15 @@ class EndedCommand(Protocol):
 
 
 Result = TypeVar("Result", bound=EndedCommand)
+Met = TypeVar("Met")
 Case = TypeVar("Case")
 
 _PATIENCE = 60.0
 """Seconds a command may take to reach an operation on a busy machine."""
+
+_TRIES = 0.2
+"""Seconds after which a command has found a lock taken. No verdict depends on this: a slower one
+finds the lock free."""
 
 
 class Interruption(Generic[Result]):
@@ -71,7 +76,9 @@ class Interruption(Generic[Result]):
         try:
             self.before = Tree.read(root)
             plan = FaultPlan(self._log())
+            started = time.monotonic()
             ended = start(plan)
+            self._takes = time.monotonic() - started
             if ended.returncode != 0:
                 raise NotDecidable(f"the recorded run ended with {ended.returncode}")
             self.operations = route.operations(plan, root)
@@ -142,6 +149,19 @@ class Interruption(Generic[Result]):
             held.result()  # raises the reason if it could not be started
             raise NotDecidable(f"held at {at}: the run did not reach it")
         return held
+
+    def meets(self, at: Operation, other: Callable[[], Met]) -> tuple[Result, Met]:
+        """Hold the command before an operation while another does all of its work. Returns both
+        results.
+
+        The other may have to wait for the command, by a lock of whatever kind: the command goes on
+        when the other has not ended in the time that it takes itself, and some more.
+        """
+        with self.held(at) as one, ThreadPoolExecutor(1) as pool:
+            second = pool.submit(other)
+            wait([second], 2 * self._takes + _TRIES)
+            one.release()
+            return one.result(), second.result()
 
     def _log(self) -> Path:
         return self._logs / f"operations{next(self._numbers)}"

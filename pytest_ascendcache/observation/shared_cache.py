@@ -17,9 +17,6 @@ from pytest_ascendcache.observation.interruption import Held, Interruption, spre
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 
-_WAITS = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT, NodeProfile.GIVEN)
-"""Profiles on which a lock held by one node may keep another waiting."""
-
 MOST = 6
 """Moments of one compile that are tried on each profile."""
 
@@ -45,11 +42,6 @@ class SharedCache:
     def others(self) -> tuple[CacheUnderTest, ...]:
         """The cache on every node but the first."""
         return self.on[1:]
-
-    @property
-    def locks_wait(self) -> bool:
-        """Whether a lock of one node may keep another waiting."""
-        return self.profile in _WAITS
 
     @property
     def early_names_stay(self) -> bool:
@@ -173,28 +165,17 @@ class Moments:
         return self.interruption.worthwhile(_some(of_name, "read"))
 
     @property
-    def locks(self) -> list[Operation]:
-        """Where the compile takes locks."""
-        return [each for each in self.interruption.operations if each.act is Act.LOCK]
-
-    @property
     def locks_by_fcntl(self) -> bool:
         """Whether it locks with fcntl. bindfs grants such locks to every process."""
-        return any(each.point == "fcntl" for each in self.locks)
-
-    def is_locked(self, at: Operation) -> bool:
-        """Whether it may hold a lock before an operation."""
-        return bool(self.locks) and at.number > self.locks[0].number
+        return any(
+            each.act is Act.LOCK and each.point == "fcntl" for each in self.interruption.operations
+        )
 
     def reset(self) -> None:
         """Bring the directory into the state before the compile; no node remembers any name in
         it."""
         self.forget()
         self.interruption.before.write(self.root)
-
-    def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
-        """The compile, started in the directory's current state and stopped before an operation."""
-        return self.interruption.held(at, may_end)
 
 
 def remove_shared(directory: Path) -> None:

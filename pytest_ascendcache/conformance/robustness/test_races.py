@@ -14,18 +14,14 @@ from pytest_ascendcache.caches import Entry, find_canaries
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, needs, rule
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.facts import Delivery, Ending, outcome_fact
 from pytest_ascendcache.contract.outcome import ABSENT, STORED
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
-from pytest_ascendcache.observation.interruption import Result
 from pytest_ascendcache.operators import OperatorSpec
 
 KILLED, MID_WRITE = CrashKind.KILLED, CrashKind.MID_WRITE
-
-_TRIES = 0.3
-"""Seconds after which a process that was released before a lock has found it taken. No verdict
-depends on this: a slower process finds the lock free."""
 
 
 @pytest.fixture
@@ -77,14 +73,14 @@ def test_a_reader_is_overtaken_by_a_writer(
 ) -> None:
     old = marked.object_bytes
     reading = cache.interruption(add, mode=ENABLE)
+    other = add if forced == "the-same" else exp
     reads = [each for each in reading.holdable if each.act is Act.READ]
     own = [each for each in reads if marked.stem in each.path]
+    if not own:
+        raise NotDecidable("a compile that reuses an entry opens none of its files for reading")
     for operation in reading.worthwhile(own):
         reading.reset()
-        with reading.held(operation) as reader:
-            writer = cache.attempt(add if forced == "the-same" else exp, mode=FORCE)
-            reader.release()
-            run = reader.result()
+        run, writer = reading.meets(operation, _starts(cache, other, FORCE))
         where = f"overtaken by a writer before {operation}"
         assert writer.succeeded, f"{where}: the writer {writer.result.ending}"
         assert run.succeeded, f"{where}: the reader {run.result.ending}"
@@ -92,28 +88,9 @@ def test_a_reader_is_overtaken_by_a_writer(
         assert cache.problems() == [], where
 
 
-def meet(
-    first: Interruption[Result],
-    at: Operation,
-    second: Interruption[Result],
-    waits: Operation | None,
-    run_second: Callable[[], Result],
-) -> tuple[Result, Result]:
-    """Hold one command before ``at`` while another does all of its work. Returns both results.
-
-    If the first has its locks by then, the second would wait for it at its operation ``waits``:
-    both go on when the second has got there.
-    """
-    locks = [each for each in first.operations if each.act is Act.LOCK]
-    with first.held(at) as one:
-        if locks and waits and at.number > locks[-1].number:
-            with second.held(waits, may_end=True) as other:
-                other.release()
-                one.release()
-                return one.result(), other.result()
-        done = run_second()
-        one.release()
-        return one.result(), done
+def _starts(cache: CacheUnderTest, operator: OperatorSpec, mode: CacheMode) -> Callable[[], Run]:
+    """A compile that another one meets: what both change is looked at when both have ended."""
+    return lambda: cache.unwatched(cache.request(operator, mode=mode))
 
 
 def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
@@ -132,13 +109,9 @@ def test_force_meets_a_writer_at_every_moment(
     cache.warm(exp)
     other = add if forced == "the-same" else exp
     writing = cache.interruption(add, mode=ENABLE)
-    forcing = cache.interruption(other, mode=FORCE)
-    waits = next((each for each in forcing.operations if each.act is Act.LOCK), None)
-    for operation in (each for each in writing.operations if each.act.changes):
+    for operation in _moments(writing, lambda each: each.act.changes):
         writing.reset()
-        run, force = meet(
-            writing, operation, forcing, waits, lambda: cache.attempt(other, mode=FORCE)
-        )
+        run, force = writing.meets(operation, _starts(cache, other, FORCE))
         where = f"while a writer stands before {operation}"
         assert force.succeeded, f"{where}: force {force.result.ending}"
         assert run.succeeded, f"{where}: the writer {run.result.ending}"
@@ -156,27 +129,19 @@ def test_force_meets_a_writer_at_every_moment(
 def test_force_that_has_to_wait_purges(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, mul: OperatorSpec
 ) -> None:
-    """A writer is held before its last change. Force starts, and then both go on."""
+    """A writer is held before its last change. Force starts, and has to wait where there are
+    locks."""
     cache.marks = False
     cache.warm(exp)
     old = cache.entry(exp)
     writing = cache.interruption(add, mode=ENABLE)
     changes = [each for each in writing.holdable if each.act.changes]
-    forcing = cache.interruption(mul, mode=FORCE)
-    waits = [each for each in forcing.holdable if each.act is Act.LOCK]
     if not changes:
         raise NotDecidable("a run that stores was not seen to change a file")
-    if not waits:
-        pytest.skip("force was not seen to take a lock for which it could have to wait")
     writing.reset()
     if not old.is_valid:
         raise NotDecidable("the entry of before force cannot be put back")
-    with writing.held(changes[-1]) as writer, forcing.held(waits[0], may_end=True) as second:
-        second.release()
-        second.ends_within(_TRIES)
-        writer.release()
-        force = second.result()
-        writer.result()
+    _, force = writing.meets(changes[-1], _starts(cache, mul, FORCE))
     assert force.succeeded, f"beside a writer force {force.result.ending}"
     assert not old.object_path.exists(), "an entry is still there that is older than force"
 
@@ -201,14 +166,10 @@ def test_a_writer_stores_although_others_pass_by(
     cache.marks = False
     cache.warm(exp)
     others = {*cache.entries()}
-    passing = cache.interruption(exp, mode=ENABLE)
     writing = cache.interruption(add, mode=ENABLE)
-    waits = next((each for each in passing.holdable if each.act is Act.LOCK), None)
     for operation in _moments(writing, lambda each: each.act in (Act.RENAME, Act.LINK)):
         writing.reset()
-        run, other = meet(
-            writing, operation, passing, waits, lambda: cache.attempt(exp, mode=ENABLE)
-        )
+        run, other = writing.meets(operation, _starts(cache, exp, ENABLE))
         where = f"another run passes while one stands before {operation}"
         assert run.succeeded, f"{where}: the compile {run.result.ending}"
         assert other.succeeded, f"{where}: the other one {other.result.ending}"
@@ -240,11 +201,9 @@ def _two_writers_meet(
     """Hold one run before each of some operations while another stores the same operator."""
     others = {*cache.entries()}
     writing = cache.interruption(add, mode=ENABLE)
-    locks = [each for each in writing.operations if each.act is Act.LOCK]
     for operation in _moments(writing, is_moment):
         writing.reset()
-        waits = locks[-1] if locks else None
-        runs = meet(writing, operation, writing, waits, lambda: cache.attempt(add, mode=ENABLE))
+        runs = writing.meets(operation, _starts(cache, add, ENABLE))
         where = f"while another stands before {operation}"
         for run in runs:
             assert run.succeeded, f"{where}: a compile {run.result.ending}"

@@ -60,8 +60,7 @@ def beside(
 ) -> tuple[Run, Run]:
     """Hold ``first`` before an operation while ``second`` does all of its work. Returns both runs.
 
-    If ``second`` has to wait for a lock that ``first`` may hold, both go on as soon as ``second``
-    is about to take it. ``look`` is called while ``first`` is held.
+    If ``second`` has to wait for ``first``, both go on. ``look`` is called while ``first`` is held.
 
     The check is skipped for a toolchain that locks by fcntl, on mounts that do not pass such locks
     to other mounts of this machine. Raises NotDecidable if ``first`` did not reach the operation.
@@ -70,18 +69,13 @@ def beside(
         pytest.skip(
             "it locks by fcntl, which these mounts grant to everybody; nfs-nolock judges that"
         )
-    first.reset()
-    with first.held(at) as one:
+
+    def looked_at() -> Run:
         look()
-        waits = second.locks[0] if second.locks else None
-        if shared.locks_wait and waits is not None and first.is_locked(at):
-            with second.held(waits, may_end=True) as other:
-                other.release()
-                one.release()
-                return one.result(), other.result()
-        done = second.run()
-        one.release()
-        return one.result(), done
+        return second.run()
+
+    first.reset()
+    return first.interruption.meets(at, looked_at)
 
 
 def _recovers(

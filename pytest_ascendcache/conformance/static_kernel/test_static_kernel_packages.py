@@ -31,11 +31,10 @@ from pytest_ascendcache.conformance.kit.packages import (
     whole,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
-from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
-from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState
+from pytest_ascendcache.faults import Action, CrashKind, CrashState
 from pytest_ascendcache.observation import (
     Interruption,
     NotDecidable,
@@ -394,7 +393,7 @@ def test_a_crash_is_repaired_by_the_next_install(
 def test_an_installer_meets_another_at_every_moment(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> None:
-    """One is held before an operation while another does all of its work or waits for a lock.
+    """One is held before an operation while another does all of its work or waits for it.
     Afterwards the effects of both are there, and so is what was installed before."""
     needs(kernels.toolchain, Action.HOLD)
     stays, first, second = _packages(kernels, "pk", "pk2", "pk22")
@@ -402,18 +401,13 @@ def test_an_installer_meets_another_at_every_moment(
     if doing == "uninstall":
         installed.remove(first)
     kernels.install(stays)
-    coming = kernels.interruption(second, "install")
-    coming.reset()
     if doing == "uninstall":
         kernels.install(first)
     one = kernels.interruption(first, doing)
-    waits = next((each for each in coming.operations if each.act is Act.LOCK), None)
     changes = [each for each in one.holdable if each.act.changes]
     for operation in spread(changes, MOST_MEETINGS):
         one.reset()
-        held, other = meet(
-            one, operation, coming, waits, lambda: kernels.attempt(kernels.installer(second))
-        )
+        held, other = one.meets(operation, lambda: kernels.attempt(kernels.installer(second)))
         results = {"it": held, "the other": other}
         where = f"the {doing} of one package stands before {operation} while another is installed"
         for who, result in results.items():
