@@ -6,7 +6,7 @@ Source: document K (static kernel compilation); facts ``static-kernel`` sections
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,9 +80,14 @@ Index = Mapping[tuple[str, str], Mapping[str, Any]]
 """Installed kernels: the entries of the shared index by operator type and simplified key."""
 
 
-def union(packages: Iterable[Index]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """The index of packages in the order of installation: the last one wins for equal keys."""
-    merged: dict[tuple[str, str], Mapping[str, Any]] = {}
+Union = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+"""Like an index, with all entries that a key may have."""
+
+
+def union(packages: Iterable[Index]) -> Union:
+    """What the index of packages may have: a key has the entry of any package that has the key."""
+    merged: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for package in packages:
-        merged.update(package)
+        for key, entry in package.items():
+            merged.setdefault(key, []).append(entry)
     return merged

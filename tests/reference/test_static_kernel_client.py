@@ -372,8 +372,11 @@ def test_the_profiler_table():
     assert {each for each in table if is_refused_with_profiler(*each)} == {(True, 0)}
 
 
-def test_the_union_of_packages_has_the_last_one_of_equal_keys():
+def test_the_union_of_packages_has_all_entries_of_equal_keys():
     first, second = {("Abs", "a"): {"binPath": "1"}}, {("Abs", "a"): {"binPath": "2"}}
-    assert union([first, second]) == second
-    assert union([second, first, {("Neg", "n"): {}}]) == {**first, ("Neg", "n"): {}}
+    assert union([first, second]) == {("Abs", "a"): [{"binPath": "1"}, {"binPath": "2"}]}
+    assert union([first, {("Neg", "n"): {}}]) == {
+        ("Abs", "a"): [*first.values()],
+        ("Neg", "n"): [{}],
+    }
     assert union([]) == {}

@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.contract.facts import Delivery, Fact, Place
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
-from pytest_ascendcache.contract.static_kernel import Index, union
+from pytest_ascendcache.contract.static_kernel import Index, Union, union
 from pytest_ascendcache.observation import StaticKernelsUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.dtypes import FORMAT_NUMBERS, TYPE_NUMBERS
@@ -41,8 +41,8 @@ def agrees(
     chip: str = "*",
     opp: Path | None = None,
 ) -> None:
-    """Break the check unless the index is the union of these packages, installed in this order, and
-    every kernel that it names is whole. Records what a process would get by it."""
+    """Break the check unless the index is the union of these packages and every kernel that it
+    names is whole. Records what a process would get by it."""
     opp = opp or kernels.opp
     try:
         has = InstalledKernels(opp).index(chip)
@@ -54,15 +54,16 @@ def agrees(
     whole(kernels, {}, where, opp)
 
 
-def differences(index: Index, wanted: Index, where: str = "") -> list[Fact]:
+def differences(index: Index, wanted: Union, where: str = "") -> list[Fact]:
     """How an index differs from the wanted one, a fact for each kernel."""
     facts = []
     for key in sorted({*index, *wanted}):
-        has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
-        if has != needs:
+        has, may = index[key]["binPath"] if key in index else None, wanted.get(key, [])
+        needs = [each["binPath"] for each in may]
+        if has not in (needs or [None]):
             observed = Delivery.STALE if has else Delivery.NOTHING
-            text = f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}"
-        elif index[key] != wanted[key]:
+            text = f"{key[1]} is {has or 'not there'}, not {' or '.join(needs) or 'gone'}"
+        elif may and index[key] not in may:
             observed, text = Delivery.ANOTHER, f"{key[1]} is described otherwise"
         else:
             continue
@@ -73,7 +74,7 @@ def differences(index: Index, wanted: Index, where: str = "") -> list[Fact]:
 def are_installed(
     kernels: StaticKernelsUnderTest, packages: Iterable[Path], where: str, opp: Path | None = None
 ) -> None:
-    """Break the check unless exactly these packages are installed, in this order.
+    """Break the check unless exactly these packages are installed.
 
     What another process or a user has installed is not to be removed. What outlives its process is
     run, old as it may be, by those that come later.

@@ -219,6 +219,17 @@ def _(self, right, point, path):
 
 
 @innocent(
+    SHARES,
+    twin="removal-takes-shared-keys",
+    company=FILES,
+    overrides=RegistryPolicy.write_index,
+)
+def the_first_package_of_a_key_counts(self, right, fs, directory, indexes):
+    """Of two kernels for one operator that of the package installed first is used."""
+    return right(fs, directory, list(reversed(indexes)))
+
+
+@innocent(
     THREE, twin="reused-kernels-are-rewritten", company=FILES, overrides=RankDirectoryPolicy.prepare
 )
 def a_record_beside_the_kernels(self, right, fs, base, gang):

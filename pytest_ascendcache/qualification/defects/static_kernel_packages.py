@@ -334,8 +334,6 @@ def syncs_are_only_announced(self, right, point, path, data, mode=None):
 
 # --- order and index ------------------------------------------------------------------------
 
-_WRITES = (RegistryPolicy.write_order, RegistryPolicy.write_indexes)
-
 
 @defect(UNION, found_later=True)
 def an_install_ends_at_a_list_of_another_user():
@@ -356,40 +354,6 @@ def an_install_ends_at_a_list_of_another_user():
             pass
 
     return [OfTheGroup, Half]
-
-
-@defect(UNION, overrides=_WRITES, memory={"going": None}, found_later=True)
-def who_begins_alike_is_taken_off_the_list(self, right, fs, ai_core, names):
-    """An uninstall takes packages whose names begin alike off the list, whose last they become."""
-    going = self.memory.going
-    return right(fs, ai_core, [name for name in names if not going or not name.startswith(going)])
-
-
-@who_begins_alike_is_taken_off_the_list.also(RegistryPolicy.remove)
-def _(self, right, fs, ai_core, name, *more, **named):
-    self.memory.going = name
-    try:
-        return right(fs, ai_core, name, *more, **named)
-    finally:
-        self.memory.going = None
-
-
-@defect(UNION, overrides=_WRITES, found_later=True)
-def packages_by_name(self, right, fs, ai_core, names):
-    """Packages are loaded in the order of their names."""
-    return right(fs, ai_core, sorted(names))
-
-
-@defect(UNION, overrides=_WRITES, found_later=True)
-def four_packages_by_name(self, right, fs, ai_core, names):
-    """Four packages or more are loaded in the order of their names."""
-    return right(fs, ai_core, sorted(names) if len(names) >= 4 else names)
-
-
-@defect(UNION, overrides=RegistryPolicy.write_index)
-def overridden_kernel_does_not_come_back(self, right, fs, directory, indexes):
-    """Of two kernels for one operator the one installed first is always used."""
-    return right(fs, directory, list(reversed(indexes)))
 
 
 @defect(UNION, overrides=RegistryPolicy.write_indexes, found_later=True)
