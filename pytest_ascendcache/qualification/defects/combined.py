@@ -189,13 +189,6 @@ def force_is_enable_for_models(self, right, mode, *debug):
     return right("enable" if self.memory.model else mode, *debug)
 
 
-@defect(FOR_ALL, overrides=ImplementationPolicy.table)
-def models_have_no_modes_by_name(self, right, options, environ):
-    """Modes by the names of nodes do not count for the nodes of a model."""
-    table = right(options, environ)
-    return replace(table, by_name={}) if options.model else table
-
-
 @defect(TRANSPARENT, overrides=LookupPolicy.find, also=[sees_modes], memory={"warm": None})
 def models_fail_beside_others(self, right, fs, entry, expected):
     """A model is not converted if some of its nodes were in the cache and others were not."""
