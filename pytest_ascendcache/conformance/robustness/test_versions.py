@@ -134,6 +134,8 @@ def test_each_part_alone_voids_what_networks_left(
     needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.VERSION_STAMP)
     network.needs_reuse()
     change = network.toolchain.stage(Capability.VERSION_STAMP, add, network.sandbox)
+    if not change.versions:
+        pytest.skip(f"{network.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
     square = probe_network("Square")
     for name, path in change.versions.items():
         network.cache = network.site / f"cache-{name}"
