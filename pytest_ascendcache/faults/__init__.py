@@ -8,7 +8,7 @@ from pytest_ascendcache.faults.crash import (
     crash_states,
     lost_when_done,
 )
-from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage
+from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage, damage_named
 from pytest_ascendcache.faults.gate import FaultGate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
 from pytest_ascendcache.faults.strace import SINGLE_CALLS, Strace, find_strace
@@ -34,6 +34,7 @@ __all__ = [
     "Tree",
     "after_all",
     "crash_states",
+    "damage_named",
     "find_strace",
     "lost_when_done",
 ]

@@ -106,3 +106,8 @@ METADATA_REPLACED = (
     ),
 )
 """Other things in the place of the metadata. Stress runs do not use these."""
+
+
+def damage_named(name: str) -> Damage:
+    """One of :data:`DAMAGES`. Raises ``KeyError`` if none has this name."""
+    return {each.name: each for each in DAMAGES}[name]

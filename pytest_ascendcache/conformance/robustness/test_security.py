@@ -25,8 +25,8 @@ from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, MODES, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, other_soc
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
-from pytest_ascendcache.contract.facts import Place
-from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.contract.facts import Ending, Place
+from pytest_ascendcache.faults import damage_named
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
@@ -48,7 +48,7 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
     """Put a marked or damaged object where it does not belong. Returns the object."""
     if how == "object-flipped":
         # Unmarked and of the same size; only one bit of its code differs.
-        DAMAGES[1].apply(victim)
+        damage_named("object-code-flipped").apply(victim)
         return victim.object_path.read_bytes()
     if how == "object-replaced":
         # The operator's own object with a marker, while the metadata keeps the old digest.
@@ -85,6 +85,9 @@ def test_an_object_with_a_wrong_digest_is_not_served(
         unverified = delivered & find_canaries(poison) or run.kernel(add) == poison
         assert not unverified, "an unverified object was delivered"
         assert cache.delivers_fresh(run, add), "a wrong kernel was delivered"
+    else:
+        refused = (run.returncode or 0) > 0
+        assert refused, cache.evidence.found(Ending.CRASH, f"the compile {run.result.ending}")
 
 
 @rule("security/private-modes")
@@ -100,7 +103,7 @@ def test_nothing_of_the_cache_is_world_writable(
 @rule("security/private-modes")
 def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    DAMAGES[1].apply(cache.entry(add))
+    damage_named("object-code-flipped").apply(cache.entry(add))
     cache.compile(add, mode=ENABLE, umask=0)
     _is_private(cache)
 
@@ -188,9 +191,9 @@ def _unchanged(directory: Path, before: Snapshot, may_grow: bool = False) -> Non
 
 
 _NAMES = {
-    "relative": ("../../../outside/{stem}", ".o"),
+    "relative": ("{relative}/{stem}", ".o"),
     "absolute": ("{outside}/{stem}", ".o"),
-    "suffix": ("{stem}", "/../../../../outside/{stem}.o"),
+    "suffix": ("{stem}", "/../{relative}/{stem}.o"),
 }
 """Name and suffix of the object in the metadata, relative to the chip's directory."""
 
@@ -204,7 +207,8 @@ def test_a_name_in_metadata_leads_nowhere(
     if what == "enable":
         cache.needs_reuse()
     entry = cache.entry(add)
-    name, suffix = (part.format(stem=entry.stem, outside=outside) for part in _NAMES[how])
+    places = {"outside": outside, "relative": os.path.relpath(outside, entry.directory)}
+    name, suffix = (part.format(stem=entry.stem, **places) for part in _NAMES[how])
     lure = Entry(entry.stem, outside)
     fields = {**lure.metadata, "binFileName": name, "binFileSuffix": suffix}
     entry.metadata_path.write_text(json.dumps(fields))
@@ -241,7 +245,9 @@ def test_what_a_link_points_to_stays(
     elif link == "file":
         (entry.directory / f"te_linked_{'0' * 64}.o").symlink_to(lure.object_path)
     elif link == "other-soc":
-        entry.directory.with_name(other_soc(cache.options.soc)).symlink_to(outside)
+        other = other_soc(cache.options.soc)
+        entry.directory.with_name(other).symlink_to(outside)
+        Shelf(cache, other).lay("b", MEGABYTE + KILOBYTE, 6)
     else:
         shutil.rmtree(entry.directory)
         entry.directory.symlink_to(outside)
