@@ -17,9 +17,9 @@ def is_under_debug(
 ) -> bool | None:
     """Whether a debug switch keeps this operator out of the cache.
 
-    ``None`` if the edition leaves that open. From 8.0.RC3 on, a debug level other than 0 and a
-    debug configuration without a list keep every operator out; a configuration with a list keeps
-    the listed operators out.
+    ``None`` if the edition leaves that open, or if the list has the type in another case. From
+    8.0.RC3 on, a debug level other than 0 and a debug configuration without a list keep every
+    operator out; a configuration with a list keeps the listed operators out.
     """
     edition = edition or default()
     overridden, config = is_overridden(options, edition), options.debug_config
@@ -27,7 +27,10 @@ def is_under_debug(
         return overridden
     if edition.debug_config == "open":
         return None
-    return config.lists(operator_type, operator_name) or overridden
+    if config.lists(operator_type, operator_name):
+        return True
+    types = {each.partition("::")[2].lower() for each in config.listed if "::" in each}
+    return None if operator_type.lower() in types else overridden
 
 
 def expected_outcomes(

@@ -91,7 +91,6 @@ def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
         (("OpType::Add",), "Add", "other", True),
         (("OpType::Add",), "Add", "", True),
         (("opType::Add",), "Add", "other", True),
-        (("OpType::Add",), "add", "other", False),
         (("OpType::Add",), "AddN", "other", False),
         (("OpType::AddN",), "Add", "other", False),
         (("OpType::Add",), "Mul", "Add", False),
@@ -109,6 +108,12 @@ def test_lists(listed, operator_type, operator_name, expected):
     options = CompileOptions(debug_config=config)
     assert config.lists(operator_type, operator_name) is expected
     assert is_under_debug(options, operator_type, operator_name) is expected
+
+
+def test_whether_letter_case_counts_in_types_is_open():
+    for listed, expected in (("OpType::ADD", None), ("OpType::add", None), ("ADD", False)):
+        options = CompileOptions(debug_config=DebugConfig(listed=(listed,)))
+        assert is_under_debug(options, "Add", "add_0") is expected
 
 
 @pytest.mark.parametrize("mode", [None, *CacheMode])

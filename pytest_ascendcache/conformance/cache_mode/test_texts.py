@@ -117,9 +117,8 @@ def _judge_list(
         path.write_bytes(text.encode())
         return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
-    run = taken(
-        spelling.write(lines[::-1] if list_first else lines).decode(), attempt, cache.evidence
-    )
+    text = spelling.write(lines[::-1] if list_first else lines).decode()
+    run = taken(text, attempt, cache.evidence, path.name)
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {
         len(operators): ": as if everything were listed",

@@ -195,18 +195,21 @@ _SHOWN = 600
 """The most characters of a text that a message shows."""
 
 
-def taken(text: str, attempt: Callable[[str], Run], evidence: Evidence) -> Run:
+def taken(
+    text: str, attempt: Callable[[str], Run], evidence: Evidence, file: str = "op_cache.ini"
+) -> Run:
     """The run with a file of this text.
 
-    A toolchain may refuse a file for its contents; then it also refuses the plain spelling. Raises
-    AssertionError if the text is refused, but its plain spelling is not. Raises ToolchainError if
-    both are refused, so there is no verdict.
+    A toolchain may refuse a file for its contents, or for its spelling if it names the file. Raises
+    AssertionError if the compile fails without naming it, and does not fail with the plain
+    spelling. Raises ToolchainError if it fails otherwise, so there is no verdict.
     """
     run = attempt(text)
     if run.succeeded:
         return run
     plain = plainly(text)
-    if plain != text and attempt(plain).succeeded:
+    named = (run.returncode or 0) > 0 and file in run.output
+    if plain != text and not named and attempt(plain).succeeded:
         detail = (
             f"written plainly, {shown(plain)} is taken; {shown(text)} is refused: the compile "
             f"{run.result.ending}"
