@@ -2,7 +2,7 @@
 
 The states after a crash are rebuilt from that record. They would miss a sync that it records and
 does not do, or a rename that it does and does not record. strace sees both, in one run of each
-command.
+command: a store, force over an entry, an install and its uninstall.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from pytest_ascendcache.conformance.kit.packages import operator
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Act, FaultPlan, Operation
-from pytest_ascendcache.observation import CacheUnderTest, StaticKernelsUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, Run, StaticKernelsUnderTest
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 _SYNCS = {Act.SYNC, Act.SYNC_DIRECTORY}
-_NAMES = {Act.CREATE, Act.RENAME, Act.MAKE_DIRECTORY, Act.REMOVE_DIRECTORY}
+_NAMES = {Act.CREATE, Act.RENAME, Act.LINK, Act.REMOVE, Act.MAKE_DIRECTORY, Act.REMOVE_DIRECTORY}
 
 
 _Judged = TypeVar("_Judged", CacheUnderTest, StaticKernelsUnderTest)
@@ -46,6 +48,7 @@ class SyncWitness:
         Only that run is traced; later runs, which determine the harm, are not.
         """
         judged.toolchain = self.traced
+        self.record.unlink(missing_ok=True)
         try:
             recorded = record(judged)
             claimed = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
@@ -69,14 +72,21 @@ def test_what_an_install_says_it_syncs_is_synced(
     kernels: StaticKernelsUnderTest, witness: SyncWitness
 ) -> None:
     package = kernels.package(operator("Abs"), name="pk")
-    assert witness.differences(kernels, lambda each: each.interruption(package, "install")) == []
+    for doing in ("install", "uninstall"):
+        record = partial(StaticKernelsUnderTest.interruption, package=package, doing=doing)
+        assert witness.differences(kernels, record) == []
 
 
 @rule("robust/power-loss")
 def test_what_a_compile_says_it_syncs_is_synced(
     cache: CacheUnderTest, witness: SyncWitness, add: OperatorSpec
 ) -> None:
-    assert witness.differences(cache, lambda each: each.interruption(add, mode=ENABLE)) == []
+    for mode in (ENABLE, FORCE):  # force finds the entry that enable has stored
+
+        def record(each: CacheUnderTest, mode: CacheMode = mode) -> Interruption[Run]:
+            return each.interruption(add, mode=mode)
+
+        assert witness.differences(cache, record) == []
 
 
 def _differences(claimed: Sequence[Operation], done: Sequence[Operation]) -> list[str]:
