@@ -384,7 +384,7 @@ class Spelled:
             state = state.elsewhere(state.home / "atc_data")
         state.work = state.work / "below"  # HOME is not at the same depth
         state.work.mkdir(exist_ok=True)
-        state.marks = not thing.limits
+        state.marks = state.marks and not thing.limits
         if thing.with_text:
             environment = thing.give(state, thing.plain(state))["environment"]
             state.prepare(

@@ -186,7 +186,7 @@ def test_many_processes_compile_one_key(
     assert len(cache.entries()) == 1, "one key has several entries"
     assert cache.problems() == []
     assert residue(cache) == []
-    cache.marks = True
+    cache.trust_marks()
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
