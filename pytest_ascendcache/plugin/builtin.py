@@ -73,22 +73,25 @@ def refuse_to_guess() -> None:
 
 def _reference(settings: Settings) -> Toolchain:
     """The embedded toolchain, with the defect or the vendor's defects that the options name."""
-    from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
-
     flaw = settings.defect
-    vendors = profile_names()
-    if flaw is not None and flaw not in vendors and not is_mutant(flaw):
-        known = [*vendors, *defect_names()]
-        if flaw not in known:
-            raise pytest.UsageError(
-                f"--ascend-defect={flaw}: no such defect; {instead(flaw, known)}"
-            )
+    is_profile = flaw is not None and _is_profile(flaw)
     toolchain = reference_toolchain(
         settings.start, settings.timeout, flaw, settings.soc, edition_played(settings.editions)
     )
-    if flaw in vendors:
+    if is_profile:
         toolchain.name = f"reference with the defects of '{flaw}'"
     return toolchain
+
+
+def _is_profile(flaw: str) -> bool:
+    """Whether the defect of this name is a vendor's. Raises ``UsageError`` for one that is not
+    known."""
+    from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
+
+    known = [*profile_names(), *defect_names()]
+    if flaw not in known and not is_mutant(flaw):
+        raise pytest.UsageError(f"--ascend-defect={flaw}: no such defect; {instead(flaw, known)}")
+    return flaw in profile_names()
 
 
 def _atc(settings: Settings) -> Toolchain:
