@@ -299,6 +299,20 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     assert rooms <= {"plugin", "conformance", "files", "language"}
 
 
+def test_a_run_without_a_defect_imports_none(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        import sys
+
+        def pytest_unconfigure():
+            inside = "pytest_ascendcache.qualification.defects."
+            print("defects:", sum(each.startswith(inside) for each in sys.modules))
+        """
+    )
+    _run(suite, RULE).stdout.fnmatch_lines(["defects: 0"])
+    _run(suite, RULE, "--ascend-defect=unstored-fails").stdout.no_fnmatch_line("defects: 0")
+
+
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """
