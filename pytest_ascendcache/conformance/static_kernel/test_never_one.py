@@ -389,9 +389,8 @@ def test_values_that_any_package_depends_on_are_looked_at(kernels: StaticKernels
 PLACES = {
     "signs": ' it\'s  "an" opp; $HOME a*[b]? & #c ',
     "letters": "算子-Größe",
-    "an-option": "-rf",
 }
-"""Names of directories that a shell or an option parser may misread."""
+"""Names of directories that a shell may misread."""
 
 
 @rule("static-kernel/install-idempotent")
