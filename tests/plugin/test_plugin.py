@@ -299,18 +299,23 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     assert rooms <= {"plugin", "conformance", "files", "language"}
 
 
-def test_a_run_without_a_defect_imports_none(suite: pytest.Pytester) -> None:
-    suite.makeconftest(
-        """
-        import sys
+def test_a_run_without_a_defect_imports_none(tmp_path: Path) -> None:
+    """In a new process, because the nursery's have imported everything."""
+    import subprocess
 
-        def pytest_unconfigure():
-            inside = "pytest_ascendcache.qualification.defects."
-            print("defects:", sum(each.startswith(inside) for each in sys.modules))
-        """
+    (tmp_path / "conftest.py").write_text(
+        "import sys\n"
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    inside = 'pytest_ascendcache.qualification.defects.'\n"
+        "    number = sum(each.startswith(inside) for each in sys.modules)\n"
+        "    terminalreporter.write_line(f'defects: {number}')\n"
     )
-    _run(suite, RULE).stdout.fnmatch_lines(["defects: 0"])
-    _run(suite, RULE, "--ascend-defect=unstored-fails").stdout.no_fnmatch_line("defects: 0")
+    command = [sys.executable, "-m", "pytest", "--ascend-cache", RULE]
+    for defect, imports in (((), False), (("--ascend-defect=unstored-fails",), True)):
+        ended = subprocess.run(
+            [*command, *defect], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert ("defects: 0" in ended.stdout.splitlines()) is not imports
 
 
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
