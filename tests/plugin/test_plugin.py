@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
