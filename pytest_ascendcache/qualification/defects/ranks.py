@@ -559,7 +559,7 @@ class _Touchy(Host):
             raise gang_failed("a connection ended")
 
 
-@defect(DELETION, found_later=True)
+@defect(BAD_RANK, found_later=True)
 def second_of_a_number_takes_its_place():
     """A second process of a rank takes the place of the first, and both go on."""
     return [meeting_by({Host: _Replacing})]
