@@ -230,7 +230,7 @@ def test_uninstalling_leaves_what_links_point_to(
     kernels.attempt(kernels.installation(comes))
     _uninstall(kernels, stays)
     _uninstall(kernels, comes)
-    # Whoever links a chip's directory means its index to be written there.
+    # A user who links a directory of a chip means its index to be written there.
     judged = "shapes.json" if link == "chip" else ""
     changed = _changed(kernels.evidence, before, outside, judged)
     assert changed == {}, "what a link points to was changed"
