@@ -36,8 +36,7 @@ class Run(DeliveredKernels):
     serve marked entries. ``known`` names the entries of operators that the cache was warmed with.
     ``born`` are the birthmarks delivered before this run, if the toolchain stamps them
     (``Toolchain.birthmarks``). ``reads_entries``: entries have the form that is known here.
-    ``watched``: the snapshots were taken.
-    """
+    ``watched``: snapshots were taken."""
 
     prefix: str
     born: frozenset[str] | None = None
@@ -67,8 +66,7 @@ class Run(DeliveredKernels):
         """Stems of the entries whose canary the delivered kernel carries. Raises ``NotDecidable``
         if entries have no canary, so that its absence tells nothing."""
         served = self._carried(operator)
-        may_be_served = not self.watched or _has_entries(self.before)
-        if not served and self.marked is None and may_be_served:
+        if not served and self.marked is None and (not self.watched or _has_entries(self.before)):
             raise NotDecidable(
                 f"{operator}: this toolchain does not serve marked entries, so nothing tells "
                 "whether the kernel is one that was cached"
@@ -177,9 +175,9 @@ class Run(DeliveredKernels):
             and Path(path).name.startswith(wanted)
             and path.endswith((".json", ".o"))
         ]
-        files = Counter(map(self._stem_of, added))
-        whole = {stem for stem in files if files[stem] > 1}
-        return sorted(stem for stem in files if not is_beside(stem, whole))
+        stems = Counter(map(self._stem_of, added))
+        whole = {each for each, files in stems.items() if files > 1}
+        return sorted(each for each in stems if not is_beside(each, whole))
 
     def fate_of(self, base: str) -> Fate:
         """The fate of the pair ``<base>.json`` and ``<base>.o``."""
@@ -215,9 +213,8 @@ class Run(DeliveredKernels):
 
     @property
     def inert_changes(self) -> dict[str, Change]:
-        """What a run that must not use the cache changed of it, entries' times included. Looking
-        at a file that is no entry, or changing one of a toolchain's own that was there, such as a
-        lock, is not using the cache; adding one is."""
+        """What a run that must not use the cache added, or changed of entries, times included. A
+        toolchain's own files that were there, such as locks, may change."""
         entries = {path for path in self.changes if _is_of_entry(path, self.before)}
         seen = {path: self.changes[path] for path in entries if not path.endswith(_INI)}
         return self.storing_changes | seen
