@@ -474,7 +474,7 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
 
 
 _UNUSED = {
-    "default": ("cache-mode/default-is-disable", {}),
+    "default": ("cache-mode/directory-precedence", {}),
     "disable": ("cache-mode/disable-is-inert", {"mode": DISABLE}),
     "debug-level": ("debug/level-bypasses", {"mode": ENABLE, "debug_level": 1}),
     "debug-config": (

@@ -63,7 +63,7 @@ def unknown_mode_without_a_hint(self, right, value):
     return value
 
 
-@defect("cache-mode/default-is-disable", INERT, overrides=OptionPolicy.parse)
+@defect("cache-mode/directory-precedence", INERT, overrides=OptionPolicy.parse)
 def the_variable_turns_the_cache_on(self, right, argv):
     """ASCEND_CACHE_PATH turns the cache on."""
     options = right(argv)
