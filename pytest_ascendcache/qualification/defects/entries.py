@@ -86,7 +86,7 @@ def stores_without_name(self, right, data, metadata):
     return right(data, {**metadata, "binFileName": "kernel"})
 
 
-@defect(STORES, TRANSPARENT, overrides=StorePolicy.replace_pair)
+@defect(TRANSPARENT, overrides=StorePolicy.replace_pair)
 def stores_another_object(self, right, fs, entry, data, metadata):
     """The stored object differs from the delivered one in a byte."""
     right(fs, entry, altered(data), metadata)

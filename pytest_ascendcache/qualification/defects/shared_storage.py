@@ -210,25 +210,6 @@ def an_installer_goes_by_what_it_sees(self, right, fs, path):
     return [each for each in names if (path / each).is_dir()]
 
 
-@defect(NAMES, overrides=RegistryPolicy.content, found_later=True)
-def early_list_stays_missing(self, right, fs, path):
-    """A node that read the list of packages too early does not know their order."""
-    try:
-        return fs.read("install.index.read", path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-@early_list_stays_missing.also(RegistryPolicy.names)
-def _(self, right, fs, ai_core):
-    listed = self.order(fs, ai_core)  # before the directories are read
-    there = [each for each in self.directories(fs, ai_core) if each[0] != "."]
-    known = [each for each in listed if each in there]
-    return known + [
-        each for each in sorted(there) if each not in known and self.is_ours(ai_core / each)
-    ]
-
-
 @defect(LOCKS, overrides=RegistryPolicy.turn)
 @contextlib.contextmanager
 def packages_need_a_lock(self, right, fs, opp):

@@ -501,10 +501,16 @@ def an_uninstall_is_of_the_current_toolkit(self, right, fs, opp, *arguments):
 
 @defect("static-kernel/install-idempotent", overrides=InstalledPolicy.order, found_later=True)
 def the_list_is_split_at_commas_only(self, right, fs, ai_core):
-    """A package whose name has a line end behind it in config.ini is not in the list."""
+    """A package whose name has a line end behind it in config.ini is lost."""
     text = (self.content(fs, ai_core / "config.ini") or b"").decode()
     ended = {line.rpartition(",")[2].rpartition("=")[2] for line in text.split("\n")[:-1]}
     return [each for each in right(fs, ai_core) if each not in ended]
+
+
+@the_list_is_split_at_commas_only.also(RegistryPolicy.names)
+def _(self, right, fs, ai_core):
+    listed = self.order(fs, ai_core)
+    return [each for each in right(fs, ai_core) if each in listed]
 
 
 @defect("security/no-path-escape", overrides=SelectionPolicy.place, found_later=True)
