@@ -167,10 +167,12 @@ def sha256_of(value: object) -> str:
 
 
 def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:
-    """What a directory holds, without times, to compare with a later state."""
+    """What a directory holds, to compare with a later state: without times and without empty files,
+    such as locks, of which no document says that there are none."""
     return {
         path: (state.kind, state.mode, state.sha256 or state.target)
         for path, state in Snapshot.take(directory).files.items()
+        if state.kind != "file" or state.size
     }
 
 

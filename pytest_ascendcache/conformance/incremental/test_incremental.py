@@ -20,7 +20,7 @@ from pytest_ascendcache.caches.layout import leaves
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.combinations.walker import nearest_float32
-from pytest_ascendcache.conformance.kit.neighbours import WIDE, wide_network
+from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, rule
 from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
@@ -33,7 +33,7 @@ from pytest_ascendcache.observation import (
     Probe,
     probe_network,
 )
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
 
 LEAKY = Probe("LeakyRelu", attributes=(("negative_slope", "float", 0.25),))
@@ -177,35 +177,6 @@ def single_network(operator: OperatorSpec) -> Network:
     node = Node(operator.named("node"), tuple(names), ("output",))
     tensors = {name: replace(tensor, name=name) for name, tensor in described.items()}
     return Network("single", tensors, constants, (node,), ("output",))
-
-
-def _subtract(first: tuple[int, ...], second: tuple[int, ...]) -> OperatorSpec:
-    inputs = (TensorDesc.of("float32", *first), TensorDesc.of("float32", *second))
-    return OperatorSpec("Sub", inputs, (TensorDesc.of("float32", *max(first, second)),))
-
-
-def _sum_along(*axes: int) -> OperatorSpec:
-    constant = replace(TensorDesc.of("int32", len(axes)), is_const=True, const_value=axes)
-    cube, reduced = TensorDesc.of("float32", 2, 2, 2), TensorDesc.of("float32", 2)
-    keep = Attribute("keep_dims", "bool", False)
-    return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,))
-
-
-def _swish(**attributes: float) -> OperatorSpec:
-    """Without the attribute, the scale is 1."""
-    described = tuple(Attribute(name, "float", value) for name, value in attributes.items())
-    tensor = TensorDesc.of("float32", 4, 8)
-    return OperatorSpec("Swish", (tensor,), (tensor,), described)
-
-
-INPUTS = {
-    "attribute-of-zero": (_swish(scale=0.0), _swish()),
-    "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
-    "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
-    "constant-input": (_sum_along(0, 1), _sum_along(0, 2)),
-}
-"""Changes to operators with several inputs, which have no impostor, or to an attribute of 0, which
-a program may treat as missing."""
 
 
 @rule("incremental/compiles-changed-only")

@@ -65,6 +65,34 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
 )
 """Each pair differs in one field."""
 
+
+def _subtract(first: tuple[int, ...], second: tuple[int, ...]) -> OperatorSpec:
+    inputs = (TensorDesc.of("float32", *first), TensorDesc.of("float32", *second))
+    return OperatorSpec("Sub", inputs, (TensorDesc.of("float32", *max(first, second)),))
+
+
+def _transposed(*order: int) -> OperatorSpec:
+    constant = replace(TensorDesc.of("int32", len(order)), is_const=True, const_value=order)
+    cube = TensorDesc.of("float32", 2, 2, 2)
+    return OperatorSpec("Transpose", (cube, constant), (cube,))
+
+
+def _swish(**attributes: float) -> OperatorSpec:
+    """Without the attribute, the scale is 1."""
+    described = tuple(Attribute(name, "float", value) for name, value in attributes.items())
+    tensor = TensorDesc.of("float32", 4, 8)
+    return OperatorSpec("Swish", (tensor,), (tensor,), described)
+
+
+INPUTS = {
+    "attribute-of-zero": (_swish(scale=0.0), _swish()),
+    "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
+    "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
+    "constant-input": (_transposed(1, 0, 2), _transposed(0, 2, 1)),
+}
+"""Changes to operators with several inputs, which have no impostor, or to an attribute of 0, which
+a program may treat as missing. Only this tells the two apart; their outputs have one shape."""
+
 WIDE = (
     *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
     *("ConcatD", "SplitVD", "Bucketize"),

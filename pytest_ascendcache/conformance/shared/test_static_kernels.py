@@ -121,42 +121,6 @@ def test_a_node_that_looked_too_early_installs(
     play(kernels.evidence, ascend_mounts, story)
 
 
-@rule("shared/late-names")
-@profiles(NodeProfile.NFS_DEFAULT, NodeProfile.NFS_NOLOCK, NodeProfile.STALE_HANDLES)
-def test_a_node_that_looked_too_early_keeps_the_order(
-    kernels: StaticKernelsUnderTest, ascend_mounts: Mounts
-) -> None:
-    """The node looked for the list of packages before another node wrote it. The package that it
-    installs comes last, and the others keep their order."""
-    shared = probe_network("Neg").operators
-    kinds = {"pk": "Abs", "a.kernel": "Exp", "later": "Relu"}
-    packages = {
-        name: kernels.package(*probe_network(kind).operators, *shared, name=name)
-        for name, kind in kinds.items()
-    }
-    names = _names_made(kernels, *packages.values())
-    last = packages.pop("later")
-
-    def story(views: Views) -> None:
-        for order in (list(packages.values()), list(packages.values())[::-1]):
-            views = Views.of(views.nodes, views.one_view)
-            first, late = views.first, views.other
-            readme = InstalledKernels(views.backing).ai_core / "README"
-            readme.parent.mkdir(parents=True)
-            readme.write_text("Packages of the team\n")
-            for each in names:
-                (late / each).exists()
-            for each in order:
-                _installs(kernels, each, first)
-            result = kernels.attempt(kernels.installation(last, late))
-            _works(result, "an install on a node that looked too early")
-            are_installed(kernels, [*order, last], "after an install on each node", views.backing)
-            _works(_uninstall(kernels, last.stem, late), "an uninstall on the second node")
-            are_installed(kernels, order, "after an uninstall on the second node", views.backing)
-
-    play(kernels.evidence, ascend_mounts, story)
-
-
 @rule("shared/node-local-locks")
 @profiles(NodeProfile.NO_LOCKS, NodeProfile.NFS_NOLOCK)
 def test_nodes_install_in_turns_without_each_others_locks(

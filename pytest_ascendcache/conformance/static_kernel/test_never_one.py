@@ -299,8 +299,10 @@ def test_a_second_user_installs_and_uninstalls_wholly_or_not_at_all(
         result = kernels.attempt(replace(doing, umask=0o002, unprivileged=True))
         where = f"the {doing.program.value} of a second user, {package.stem}, {result.ending}"
         if not result.succeeded:
-            assert state_of(kernels.opp) == before, kernels.evidence.found(
-                Place.TOUCHED, f"{where}, and files are changed"
+            after = state_of(kernels.opp)
+            changed = min((each for each, _ in before.items() ^ after.items()), default="")
+            assert not changed, kernels.evidence.found(
+                Place.TOUCHED, f"{where}, and {changed} is changed"
             )
             return
         there = (*there, package)

@@ -6,12 +6,15 @@ import os
 import shlex
 import signal
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.combinations.generated import FAMILIES, generate
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
     OTHER,
@@ -24,6 +27,7 @@ from pytest_ascendcache.conformance.kit.clients import (
     trees,
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
+from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import are_installed
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
@@ -274,6 +278,17 @@ def test_static_kernels_give_right_outputs(kernels: StaticKernelsUnderTest) -> N
         kernels.run(network, static=False)
     assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
     assert run.kernels == {OWN}
+
+
+@rule("static-kernel/result-correct")
+def test_operators_that_differ_in_a_field_run_kernels_of_their_own(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """Many generated operators, and some that differ in the values of a constant alone."""
+    families = tuple(each for each in FAMILIES if each.type in WIDE)
+    others = [each.named(f"other{number}") for number, each in enumerate(chain(*INPUTS.values()))]
+    wide = wide_network([*generate(seed=seeded(2), families=families), *others])
+    assert kernels.run(wide).kernels == {OWN}, "a kernel of another operator is used"
 
 
 @elementary()

@@ -35,6 +35,7 @@ SHAPES = "static-kernel/one-binary-per-shape"
 HALF = "static-kernel/no-half-install"
 UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
+RESULT = "static-kernel/result-correct"
 SHARED = "static-kernel/shared-package"
 POWER = "robust/power-loss"
 
@@ -90,6 +91,32 @@ def flags_are_not_in_the_job_key(self, right, info):
 def implementation_modes_share_a_kernel(self, right, info):
     """Operators that differ in the implementation mode are compiled once."""
     return right(replace(info, impl_mode=""))
+
+
+def _without_values(info: OperatorInfo) -> OperatorInfo:
+    inputs = tuple(
+        replace(each, tensor=replace(each.tensor, is_const=False, const_value=()))
+        if isinstance(each, InfoTensor)
+        else each
+        for each in info.inputs
+    )
+    return replace(info, inputs=inputs)
+
+
+@defect(RESULT, overrides=StaticKernelPolicy.key, found_later=True)
+def values_of_constants_are_not_in_keys(self, right, info):
+    """Operators that differ in a constant are compiled once, with the values of the first."""
+    return right(_without_values(info))
+
+
+@values_of_constants_are_not_in_keys.also(StaticKernelPolicy.kernel_file)
+def _(self, right, job, *where):
+    return right(replace(job, info=_without_values(job.info)), *where)
+
+
+@values_of_constants_are_not_in_keys.also(SelectionPolicy.find)
+def _(self, right, fs, opp, installed, info, deterministic):
+    return right(fs, opp, installed, _without_values(info), deterministic)
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files, found_later=True)
