@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_ascendcache.caches import same_code
 from pytest_ascendcache.caches.entry import sha256
-from pytest_ascendcache.contract import CacheMode, CompileOptions
+from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.observation.run import Run
@@ -17,6 +18,8 @@ from pytest_ascendcache.toolchains import ToolchainError
 Environment = Mapping[str, str] | None
 _AGAIN = 5
 """Fresh compiles that have to agree once more before a kernel is called wrong."""
+_SEED = 1
+"""Selects the data on which kernels are compared that differ at each compile."""
 
 
 class FreshCompiles:
@@ -44,17 +47,36 @@ class FreshCompiles:
     def is_fresh(
         self, run: Run, operator: OperatorSpec, environment: Environment = None, **options: Any
     ) -> bool:
-        """Whether a run delivered the kernel of a fresh compile. Raises ``NotDecidable`` if it
-        did not, and fresh compiles differ, too: two may agree by chance, or in one second."""
-        if delivers(run, operator, self._first(operator, environment, options)):
+        """Whether a run delivered the kernel of a fresh compile, or one :func:`like <is_like>` it
+        if fresh compiles differ. Raises ``NotDecidable`` if that cannot be told."""
+        first = self._first(operator, environment, options)
+        if delivers(run, operator, first):
             return True
-        fresh = self.kernel(operator, environment, **options)
-        if delivers(run, operator, fresh):
-            return True
-        for _ in range(_AGAIN):
-            if self._kernels((operator,), environment, options) != (fresh,):
-                raise NotDecidable(f"{operator}: fresh compiles give different kernels")
-        return False
+        runs = [self._run((operator,), environment, options) for _ in range(_AGAIN)]
+        if all(each.kernel(operator) == first for each in runs):
+            return False
+        return self._is_like(run, operator, runs)
+
+    def _is_like(self, run: Run, operator: OperatorSpec, fresh: Sequence[Run]) -> bool:
+        """Whether a kernel has the code of those of fresh compiles, which differ in build ids, or
+        else computes the same bits, where each compile is tuned anew. Raises ``NotDecidable`` if
+        fresh compiles differ in that, too, or kernels cannot be run."""
+        kernels = [each.kernel(operator) for each in fresh]
+        if all(same_code(kernels[0], each) for each in kernels):
+            return same_code(run.kernel(operator), kernels[0])
+        if Capability.RUN_KERNELS in self._cache.toolchain.capabilities:
+            computed = {self._computed(each, operator) for each in fresh}
+            if len(computed) == 1:
+                return self._computed(run, operator) in computed
+        raise NotDecidable(f"{operator}: fresh compiles give different kernels")
+
+    def _computed(self, run: Run, operator: OperatorSpec) -> tuple[bytes, ...]:
+        """The outputs of a delivered kernel, bit for bit."""
+        from pytest_ascendcache.operators.semantics import sample_inputs
+
+        inputs = sample_inputs(operator, _SEED)
+        outputs = self._cache.toolchain.run_kernel(run.model(operator), operator, inputs)
+        return tuple(each.tobytes() for each in outputs)
 
     def _key(self, operator: OperatorSpec, options: Mapping[str, Any]) -> tuple[Any, ...]:
         return (self._cache.as_model, operator, tuple(sorted(options.items())))
@@ -75,15 +97,17 @@ class FreshCompiles:
         options = run.result.request.options.but(cache_mode=None)
         fresh = self._remembered(run.operators, environment, options)
         delivered = {each: run.unmarked_sha256(each) for each in run.operators}
-        if delivered == fresh:
+        unlike = [each for each in run.operators if delivered[each] != fresh[each]]
+        if not unlike:
             return {}
-        again = (self.digests(run.operators, environment, options) for _ in range(_AGAIN))
-        if any(each != fresh for each in again):
-            raise NotDecidable("two fresh compiles give different kernels")
+        runs = [
+            self._run(run.operators, environment, _without_mode(options)) for _ in range(_AGAIN)
+        ]
         return {
             each: f"delivered {delivered[each][:12]}, fresh {fresh[each][:12]}"
-            for each in run.operators
-            if delivered[each] != fresh[each]
+            for each in unlike
+            if all(sha256(again.kernel(each)) == fresh[each] for again in runs)
+            or not self._is_like(run, each, runs)
         }
 
     def succeeds(self, run: Run, environment: Environment) -> None:
@@ -126,6 +150,14 @@ class FreshCompiles:
         environment: Environment,
         options: Mapping[str, Any],
     ) -> tuple[bytes, ...]:
+        return tuple(map(self._run(operators, environment, options).kernel, operators))
+
+    def _run(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Environment,
+        options: Mapping[str, Any],
+    ) -> Run:
         cache = self._cache
         empty = cache.new_output("empty")
         request = cache.request(
@@ -134,7 +166,7 @@ class FreshCompiles:
         run = cache.run_alone(request)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
-        return tuple(map(run.kernel, operators))
+        return run
 
 
 def delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
