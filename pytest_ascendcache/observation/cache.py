@@ -12,7 +12,7 @@ from pytest_ascendcache.contract.facts import Fact
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import Evidence, PositiveControl
-from pytest_ascendcache.observation.fresh import FreshCompiles
+from pytest_ascendcache.observation.fresh import FreshCompiles, without_mode
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.recovery import Recovery
 from pytest_ascendcache.observation.request_options import (
@@ -173,6 +173,16 @@ class CacheUnderTest(WatchedCompiles):
         """Digests of the kernels that one compile without a cache delivers for these operators.
         Raises ``ToolchainError`` if it fails."""
         return self._fresh.digests(operators, environment, options)
+
+    def fresh_varies(
+        self,
+        first: Mapping[OperatorSpec, str],
+        environment: Mapping[str, str] | None,
+        options: CompileOptions,
+    ) -> bool:
+        """Whether compiles without a cache have other digests than the ``first`` one, now or
+        earlier in this session. Raises ``ToolchainError`` if one fails."""
+        return bool(self._fresh.again(tuple(first), first, environment, without_mode(options)))
 
     def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
         """The kernels that a compile without a cache delivers for the operators of a run. Raises

@@ -30,7 +30,8 @@ class Shared:
     """What checks of one session need not compile again.
 
     ``fresh`` has kernels on which two compiles without a cache agree, ``first_fresh`` those of the
-    first one, ``fresh_runs`` the digests for each run.
+    first one, ``fresh_runs`` the digests for each run; ``are_steady`` says whether fresh compiles
+    have been seen to agree often, or to differ.
     ``warm`` has copies of prepared caches below ``directory``; without one nothing is copied.
     ``socs`` says why a chip cannot be compiled for; empty if it can.
     """
@@ -39,6 +40,7 @@ class Shared:
         self.fresh: dict[Any, bytes] = {}
         self.first_fresh: dict[Any, bytes] = {}
         self.fresh_runs: dict[Any, dict[OperatorSpec, str]] = {}
+        self.are_steady: bool | None = None
         self.warm: dict[Any, WarmCache] = {}
         self.socs: dict[str, str] = {}
         self._directory = directory

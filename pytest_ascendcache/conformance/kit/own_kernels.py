@@ -16,9 +16,6 @@ from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
-_AGAIN = 5
-"""Fresh compiles that show whether kernels differ by chance, before one is called wrong."""
-
 
 @dataclass
 class OwnKernels:
@@ -76,16 +73,18 @@ class OwnKernels:
                 wrong = [each for each in wrong if delivered[each] != fresh[each]]
                 same = {each: fresh[each] for each in wrong}
                 # Kernels that differ by chance may be equal by chance, too.
-                if wrong and any(fresh_digests(wrong) != same for _ in range(_AGAIN)):
-                    self._by_chance = True  # so what differs earlier or later may, too
+                if wrong and self._cache.fresh_varies(same, variables, options):
+                    self._by_chance = True  # so what differed earlier may, too
                     findings.facts.pop(Question.KERNELS, None)
-                    raise NotDecidable("two fresh compiles give different kernels")
+                    unlike = self._cache.unlike_fresh(run, variables)
+                    wrong = [each for each in wrong if each in unlike]
         except NotDecidable as reason:
             findings.cannot_tell(Question.KERNELS, reason)
             return
-        self._judge_modes(judge, delivered)
+        if not self._by_chance:
+            self._judge_modes(judge, delivered)
         findings.asked.add(Question.KERNELS)
-        for each in () if self._by_chance else wrong:
+        for each in wrong:
             is_stale = delivered[each] in self._earlier(keys[each])
             fact = judge.kernel(each, Delivery.STALE if is_stale else Delivery.ANOTHER)
             findings.note(Question.KERNELS, [fact])
