@@ -73,13 +73,16 @@ class Shelf:
         Modification times are in reverse order: the entry that is idle longest is the newest file.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        for name, ago in zip(names, hours, strict=True):
+        for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
             entry = self.entry(name)
             object_size = size - len(_metadata(entry.stem, "0" * 64))
+            for path in (entry.object_path, entry.metadata_path):
+                with suppress(FileNotFoundError):
+                    path.chmod(0o640)  # laid before
             entry.metadata_path.write_text(_metadata(entry.stem, _digest_for(object_size)))
             _write_object(entry.object_path, object_size)
             for path in (entry.object_path, entry.metadata_path):
-                path.chmod(0o640)
+                path.chmod(0o440 if number % 2 else 0o640)  # who owns it may remove either
                 rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
             self._laid[name] = (size, ago * HOUR)
             self._block = _space_of(entry.metadata_path) or _BLOCK

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -187,6 +188,13 @@ def force_spares_the_future(self, right, fs, entry):
 def force_spares_the_old(self, right, fs, entry):
     """Force leaves files that are older than a day."""
     if entry.stat(follow_symlinks=False).st_mtime >= time.time() - 86400:
+        right(fs, entry)
+
+
+@defect(PURGES, overrides=PurgePolicy.remove, found_later=True)
+def what_is_read_only_stays(self, right, fs, entry):
+    """Force leaves files that are read-only."""
+    if not entry.is_file(follow_symlinks=False) or entry.stat().st_mode & stat.S_IWUSR:
         right(fs, entry)
 
 
