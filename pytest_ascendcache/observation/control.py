@@ -19,7 +19,14 @@ from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
-from pytest_ascendcache.observation.impostor import NETWORK, SLOPES, Impostor, Marks, OtherConstant
+from pytest_ascendcache.observation.impostor import (
+    NETWORK,
+    OPERATOR,
+    SLOPES,
+    Impostor,
+    Marks,
+    OtherConstant,
+)
 from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.probe_networks import Probe, probe_network
 from pytest_ascendcache.observation.run import Run
@@ -214,6 +221,8 @@ def _network_marks(toolchain: Toolchain, sandbox: Path) -> tuple[Marks, str]:
     networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(nothing))
     networks.run(NETWORK)
     kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
+    if len(kernels) > 1:  # a compiler may add operators of its own
+        kernels = [kernel for kernel in kernels if kernel.is_of(OPERATOR.type)]
     if len(kernels) != 1 or kernels[0].object_bytes is None:
         return nothing, f"a network of one operator left {len(kernels)} whole kernels"
     return Impostor(kernels[0].object_bytes, kernels[0].metadata["kernelName"]), ""
