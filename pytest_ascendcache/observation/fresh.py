@@ -10,6 +10,7 @@ from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.observation.compiling import WatchedCompiles
 from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.warm import Shared
 from pytest_ascendcache.operators import OperatorSpec
@@ -96,7 +97,7 @@ class FreshCompiles:
         from pytest_ascendcache.operators.semantics import sample_inputs
 
         inputs = sample_inputs(operator, _SEED)
-        outputs = self._cache.toolchain.run_kernel(run.model(operator), operator, inputs)
+        outputs = Gate.of(self._cache.toolchain).outputs(run.model(operator), operator, inputs)
         return tuple(each.tobytes() for each in outputs)
 
     def _key(self, operator: OperatorSpec, options: Mapping[str, Any]) -> tuple[Any, ...]:
