@@ -15,6 +15,7 @@ from typing import Any
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
+from pytest_ascendcache.operators.singleop import parse_single_op
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.contents import content_fault
 from pytest_ascendcache.release.values import value_faults
@@ -179,14 +180,17 @@ class _Reader:
         precision = self._path("precision_file", "a release has one precision file.")
         loaded = self._named(options, atc.PRECISION_FILE)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
-        operator_files = self._paths("operators") or self._named(options, atc.SINGLE_OP)
+        written_here = self._operator_tables()
+        operator_files = () if written_here else self._paths("operators")
+        if not written_here and not operator_files:
+            operator_files = self._named(options, atc.SINGLE_OP)
         return Release(
             path=self.path,
             name=self._text("name") or self.path.parent.name or "release",
             soc=self._soc(options),
             options=options,
             environment=environment,
-            operators=self._operators(operator_files),
+            operators=self._operators(operator_files, written_here),
             operator_files=operator_files,
             precision_file=precision or (loaded[0] if loaded else None),
             knowledge_base=self._paths("knowledge_base")
@@ -286,11 +290,20 @@ class _Reader:
             raise _Wrong('no SoC is named; write soc = "Ascend910B1" or give --soc_version.')
         return soc or option
 
-    def _operators(self, files: tuple[Path, ...]) -> tuple[OperatorSpec, ...]:
+    def _operator_tables(self) -> list[Any]:
+        """Operators that the release file itself has, as tables."""
+        value = self.content.get("operators")
+        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            return value
+        return []
+
+    def _operators(self, files: tuple[Path, ...], tables: list[Any]) -> tuple[OperatorSpec, ...]:
         try:
+            if tables:
+                return parse_single_op(tables, "operators")
             return tuple(operator for path in files for operator in read_single_op(path))
         except SingleOpError as error:
-            raise _Wrong(f"'operators': {error}") from None
+            raise _Wrong(str(error) if tables else f"'operators': {error}") from None
 
     def _cards(self) -> int:
         cards = self.content.get("cards", 1)

@@ -132,6 +132,8 @@ def test_a_bad_command_line_is_refused_in_one_sentence(text: str, message: str) 
         ("soc = 'A'\ncaches = ['']", "'caches' is ['']; write a path, or a list of paths"),
         ("soc = 'A'\nmanifest = ['a', 'b']", "a release has one manifest"),
         ("soc = 'A'\noperators = 'none.json'", "'operators': Path ["),
+        ("soc = 'A'\n[[operators]]\nopp = 'Exp'", "operators[0].op: the operator type is ''"),
+        ("soc = 'A'\noperators = [{op = 'Exp'}, 'a.json']", "operators[1]: 'a.json' is a string"),
         ("soc = 'A'\nprecision_file = ['a', 'b']", "a release has one precision file"),
     ],
 )
@@ -506,6 +508,14 @@ def test_each_process_of_a_script_has_its_own_settings(
     found = [problem.found for _, problem in job_problems(read_job(path))]
     assert len(found) == len(told), found
     assert all(each in one for each, one in zip(told, found, strict=True))
+
+
+def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
+    tensor = '[{format = "ND", shape = [8], type = "float16"}]'
+    lines = ["[[operators]]", 'op = "Exp"', f"input_desc = {tensor}", f"output_desc = {tensor}"]
+    written = _read(tmp_path, "\n".join(["soc = 'A'", *lines, ""]))
+    assert [each.type for each in written.operators] == ["Exp"]
+    assert written.operator_files == ()
 
 
 def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path) -> None:
