@@ -116,6 +116,9 @@ class InstalledKernels:
         # Packages of the vendor carry no digest (facts section 2.5).
         if isinstance(metadata, dict) and metadata.get("sha256", sha256(data)) != sha256(data):
             return [f"{entry['binPath']} is not the object its metadata describes"]
+        name = str(entry["binDesc"]["kernelName"])
+        if name.partition("__kernel")[0].encode() not in data:
+            return [f"{entry['binPath']} has no function {name}"]
         return []
 
     def put_object(self, entry: Mapping[str, Any], data: bytes, symbol: str) -> None:
