@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
@@ -163,7 +163,9 @@ def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
     if lacking := [key for key in always if key not in index]:
         return [f"the index lacks {lacking[0][1]}, which is installed"]
     entries = list(index.items())
-    for key, entry in entries if only is None else [entries[only % len(entries)]]:
+    if only is not None and entries:
+        entries = [entries[only % len(entries)]]
+    for key, entry in entries:
         problems = installed.problems(entry)
         # A kernel may be removed after the index was read, but not while the index names it.
         if problems and _still_names(installed, key, entry["binPath"]):
@@ -186,26 +188,36 @@ def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -
         return True
 
 
+@dataclass
+class Readings:
+    """What a reader has found so far, and how often it has read the index."""
+
+    problems: list[str] = field(default_factory=list)
+    passes: int = 0
+
+
 @contextmanager
-def reader(opp: Path, always: Index) -> Iterator[list[str]]:
-    """Read the index in a thread all the time; yields the list of problems found so far.
+def reader(opp: Path, always: Index) -> Iterator[Readings]:
+    """Read the index in a thread all the time.
 
     ``always`` must be installed already. Each pass checks one kernel, so that the reader does not
     slow down what it watches.
     """
-    problems: list[str] = []
+    readings = Readings()
     done = threading.Event()
 
     def read() -> None:
-        for number in count():
-            if done.is_set() or problems:
-                return
-            problems.extend(faults_of(opp, always, number))
+        while not done.is_set() and not readings.problems:
+            try:
+                readings.problems += faults_of(opp, always, readings.passes)
+            except Exception as error:  # else it would be lost with the thread
+                readings.problems.append(repr(error))
+            readings.passes += 1
 
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        yield problems
+        yield readings
     finally:
         done.set()
         thread.join()
