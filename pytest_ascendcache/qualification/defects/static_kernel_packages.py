@@ -20,7 +20,6 @@ from pytest_ascendcache.reference.static_kernel import index as indexing
 from pytest_ascendcache.reference.static_kernel import neighbours
 from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PackageManifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
-    DETERMINISTIC,
     Job,
     StaticKernelPolicy,
 )
@@ -66,12 +65,6 @@ def one_kernel_per_type(self, right, info):
 def equal_operators_compiled_again(self, right, operators):
     """An operator is compiled once for each file that describes it."""
     return [job for each in operators for job in right([each])]
-
-
-@defect(SHAPES, overrides=StaticKernelPolicy.kernel_files)
-def no_deterministic_kernel(self, right, job, data, package, soc):
-    """There is no kernel for the deterministic setting."""
-    return right(job, data, package, soc)[: len(DETERMINISTIC) - 1]
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
