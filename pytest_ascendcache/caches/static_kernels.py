@@ -6,6 +6,7 @@ Source: facts ``static-kernel`` sections 2.5 and 3.2.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,6 @@ from pytest_ascendcache.caches.elf import ElfError, object_size, rename_symbol
 from pytest_ascendcache.caches.entry import sha256
 
 INDEX = "binary_info_config.json"
-SHARED = {"config", "config.ini", "version.info", "uninstall.sh"}
-"""The names in ``ai_core`` that are no packages."""
 
 Key = tuple[str, str]
 """Operator type and simplified key."""
@@ -53,12 +52,14 @@ class InstalledKernels:
 
     @property
     def packages(self) -> frozenset[str]:
-        """The names of packages that have a directory. Whether their kernels are offered, only
-        :meth:`index` tells."""
-        if not self.ai_core.is_dir():
-            return frozenset()
-        names = {each.name for each in self.ai_core.iterdir() if each.is_dir()}
-        return frozenset(name for name in names - SHARED if name[0] != ".")
+        """The names of directories with a kernel or an ``uninstall.sh``, wherever they have it.
+        Whether their kernels are offered, only :meth:`index` tells."""
+        return frozenset(
+            place.name
+            for place in self.ai_core.glob("[!.]*/")
+            for _, _, files in os.walk(place)
+            if any(each == "uninstall.sh" or each.endswith(".o") for each in files)
+        )
 
     @property
     def chips(self) -> tuple[str, ...]:
