@@ -129,14 +129,14 @@ def test_of_drawn_networks_exactly_the_new_operators_are_compiled(
 
 
 @rule("incremental/reuses")
-@pytest.mark.parametrize("level", ["0", "1", "2", "3", "4"])
-def test_a_level_keeps_what_it_compiled(network: NetworkUnderTest, level: str) -> None:
-    """The document names no level at which operators are not reused."""
-    environment = {"MS_COMPILER_OP_LEVEL": level}
+def test_a_level_keeps_what_it_compiled(network: NetworkUnderTest) -> None:
+    """Level 3 is the default. Level 0 deletes what was compiled, and the others are for debugging
+    (MindSpore's list of variables): nothing says that they reuse."""
+    environment = {"MS_COMPILER_OP_LEVEL": "3"}
     for which in ("the first run", "the second run"):
         run = right(network, NETWORK, which, environment=environment)
     again = compiles(network, run)
-    assert again == 0, f"MS_COMPILER_OP_LEVEL={level}: the second run compiles {again} again"
+    assert again == 0, f"the second run compiles {again} again"
 
 
 POINTS = ("compile", "half-o", "after-o", "half-json", "after-json")

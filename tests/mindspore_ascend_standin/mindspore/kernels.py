@@ -91,7 +91,7 @@ class Kernel:
             built = {name: value for name, value in options().items() if name != "op_debug_dir"}
             key += [json.dumps(built), os.environ.get("ASCENDCACHE_STANDIN_COMPILER", "1")]
         if FAULT == "levels-apart":
-            key.append(str(os.getpid() if os.environ.get("MS_COMPILER_OP_LEVEL") == "1" else 0))
+            key.append(str(os.getpid() if os.environ.get("MS_COMPILER_OP_LEVEL") == "3" else 0))
         if FAULT == "forked-apart":
             key.append(STARTED)
         digest = int.from_bytes(hashlib.sha256("".join(key).encode()).digest()[:8], "big")
