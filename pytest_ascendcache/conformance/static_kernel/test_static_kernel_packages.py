@@ -506,7 +506,6 @@ def _flip(data: bytes) -> bytes:
 DAMAGE = {
     "flipped-byte": _flip,
     "cut-short": lambda data: data[: len(data) // 2],
-    "longer": lambda data: data + b"more",
 }
 
 
