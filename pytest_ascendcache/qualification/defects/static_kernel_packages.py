@@ -286,7 +286,7 @@ def files_before_index(self, right, fs, ai_core, name, *_):
 
 @defect(UNION, overrides=RegistryPolicy.install)
 def second_install_refused(self, right, fs, opp, package, holder):
-    """Installing a package again is refused."""
+    """Installing a package again is refused, also where it is half installed."""
     if package.manifest.name in self.order(fs, self.directory(opp)):
         raise OSError(17, "has been installed, continue?", package.manifest.name)
     return right(fs, opp, package, holder)
