@@ -443,14 +443,13 @@ def test_an_operator_that_cannot_be_compiled_is_named(
     )
     assert compiled.result.returncode > 0, f"op_compiler {compiled.result.ending}"
     assert BAD.type in compiled.output, f"it is not named: {compiled.output.strip()[-300:]}"
-    assert compiled.packages == (), kernels.evidence.found(
-        Delivery.NOTHING, "there is a package that claims to be whole"
-    )
 
 
 @rule("static-kernel/failed-operator")
 @pytest.mark.parametrize("bad", ["broken", "unknown"])
 def test_a_run_that_fails_leaves_nothing(kernels: StaticKernelsUnderTest, bad: str) -> None:
+    """Except its log, and a package of the others, which a run that reports a failure does not
+    claim to be whole."""
     folder = kernels.dump(operator("Abs")) if bad == "broken" else kernels.dump(BAD)
     if bad == "broken":
         (folder / "Neg_float_ND_4_8_1.json").write_text("{")
@@ -458,7 +457,8 @@ def test_a_run_that_fails_leaves_nothing(kernels: StaticKernelsUnderTest, bad: s
     before = state_of(folder)
     result = kernels.attempt(kernels.compilation(folder, output))
     if not result.succeeded:  # another check judges partial success
-        assert sorted(state_of(output)) == [], "something stays of a run that failed"
+        left = [each for each in left_in(output) if not each.endswith((".log", ".run"))]
+        assert left == [], "something stays of a run that failed"
     assert state_of(folder) == before, "its input was changed"
 
 

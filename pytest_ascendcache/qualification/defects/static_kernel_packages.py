@@ -203,8 +203,11 @@ def failed_runs_leave_folders(self, right, fs, directory, *arguments):
     """A run that fails leaves a working directory behind."""
     with right(fs, directory, *arguments) as name:
         (directory / f"{name}_extent").mkdir()
+        kernel = directory / f"{name}_extent/kernel.o"
+        kernel.write_text("half a kernel")
         yield name
-        (directory / f"{name}_extent").rmdir()
+        kernel.unlink()
+        kernel.parent.rmdir()
 
 
 @defect(FAILED, overrides=PackagePolicy.publish)
