@@ -30,7 +30,7 @@ from pytest_ascendcache.conformance.kit.states import ANOTHER, give
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Delivery, Place
 from pytest_ascendcache.contract.static_kernel import union
-from pytest_ascendcache.observation import StaticKernelsUnderTest, left_in, state_of
+from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.observation.static_processes import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import ToolchainError
@@ -408,7 +408,7 @@ def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUn
             wrong.append(f"{name}: below [{place}] installing {result.ending}")
             continue
         result = kernels.attempt(kernels.removal("pk"))
-        if not result.succeeded or left_in(kernels.opp):
+        if not result.succeeded or kernels.installed.packages:
             wrong.append(f"{name}: below [{place}] uninstalling {result.ending}")
     assert wrong == []
     assert sorted(each.name for each in parent.iterdir()) == sorted(PLACES.values())

@@ -50,7 +50,6 @@ from pytest_ascendcache.observation import (
     Probe,
     StandIn,
     StaticKernelsUnderTest,
-    left_in,
     probe_network,
     state_of,
 )
@@ -435,7 +434,7 @@ def test_an_op_compiler_without_a_package_has_failed(
         reported(run, stand_in.package.stem)
     else:
         refused(run)
-    assert left_in(kernels.opp) == []
+    are_installed(kernels, (), "after the process")
 
 
 def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:
@@ -468,7 +467,6 @@ def test_what_was_installed_goes_with_its_process(
         run = _signalled(kernels, signal.Signals[ending])
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
     are_installed(kernels, (), "after the process")
-    assert left_in(kernels.opp) == [], "files of packages stay"
 
 
 @rule("static-kernel/ends-when-told")
@@ -518,5 +516,4 @@ def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> 
         Place.TOUCHED, "the package of a living process is gone"
     )
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
-    assert packages(kernels.opp) == []
-    assert left_in(kernels.opp) == []
+    are_installed(kernels, (), "after both processes")
