@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import KERNEL_META
+from pytest_ascendcache.caches import KERNEL_META, Snapshot
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK, OPERATORS
 from pytest_ascendcache.conformance.kit.mindspore_stories import probes_of, usual
 from pytest_ascendcache.conformance.kit.vocabulary import needs, profiles, rule
@@ -53,20 +53,11 @@ def _check(run: NetworkRun, where: str) -> None:
 
 
 def _rewritten(network: NetworkUnderTest, views: Views, where: str) -> str:
-    """A file that a run on the other node writes, or empty if it writes none."""
-    before = _files(views.backing)
+    """A kernel's file that a run on the other node writes, or empty if it writes none."""
+    before = Snapshot.take(views.backing)
     _check(_run(network, views.other), where)
-    return min(set(_files(views.backing).items()) ^ set(before.items()), default=("",))[0]
-
-
-def _files(directory: Path) -> dict[str, tuple[int, int]]:
-    """Regular files except locks, with inode and modification time."""
-    states = {path: path.stat() for path in directory.rglob("*") if path.is_file()}
-    return {
-        str(path.relative_to(directory)): (state.st_ino, state.st_mtime_ns)
-        for path, state in states.items()
-        if not path.name.endswith(".lock")
-    }
+    changes = before.disturbed(Snapshot.take(views.backing))
+    return min((path for path in changes if network.layout.unit.holds(Path(path))), default="")
 
 
 @rule("shared/late-names")
