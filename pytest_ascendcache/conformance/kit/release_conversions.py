@@ -116,7 +116,7 @@ class ReleaseConversions:
 
     def unlike_fresh(self, conversion: Conversion, who: str = "") -> list[Problem]:
         """How a conversion's kernels differ from those of a fresh one. Raises NotDecidable if two
-        fresh conversions differ in the same kernels."""
+        fresh conversions differ in all of the same kernels."""
         who = who or conversion.source
         if conversion.parts is None:
             how = f"{who} {conversion.result.failure}"
@@ -124,9 +124,10 @@ class ReleaseConversions:
         unlike = differences(conversion.parts, self.fresh_parts)
         if unlike:
             again = differences(self.fresh_parts_again(), self.fresh_parts)
-            unstable = {each.name for each in again}
-            if shared := [each.name for each in unlike if each.name in unstable]:
-                raise NotDecidable(f"two fresh conversions give different kernels {shared[0]}")
+            unstable, first = {each.name for each in again}, unlike[0].name
+            unlike = [each for each in unlike if each.name not in unstable]
+            if not unlike:
+                raise NotDecidable(f"two fresh conversions give different kernels {first}")
         # Kernels that the model has come first: such a line names the entry they came from.
         return [_problem(each, who) for each in sorted(unlike, key=lambda each: each.found is None)]
 
@@ -146,9 +147,11 @@ class ReleaseConversions:
 
     def digests(self) -> dict[str, KernelDigest]:
         """The fresh model's kernels by name, for the manifest."""
-        return {
-            name: KernelDigest(name, *fields) for name, fields in self.fresh_parts.by_symbol.items()
-        }
+        return _digests(self.fresh_parts)
+
+    def digests_again(self) -> dict[str, KernelDigest]:
+        """Those of a second fresh model."""
+        return _digests(self.fresh_parts_again())
 
     def outputs(
         self, conversion: Conversion, inputs: Mapping[str, NDArray[Any]]
@@ -236,3 +239,7 @@ def _problem(difference: KernelDifference, who: str) -> Problem:
         return Problem(f"{who} has {found}{entry} too many", "no kernel but a fresh conversion's")
     fresh = f"sha256 {wanted.sha256[:16]}..., {wanted.size} bytes, as a fresh conversion has"
     return Problem(f"{who} has {found}{entry}", fresh)
+
+
+def _digests(parts: ModelParts) -> dict[str, KernelDigest]:
+    return {name: KernelDigest(name, *fields) for name, fields in parts.by_symbol.items()}
