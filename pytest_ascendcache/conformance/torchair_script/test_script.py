@@ -249,12 +249,15 @@ LONGEST_WAIT = 300.0
 
 
 @rule("static-kernel/first-card")
-def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
+def test_operators_of_every_card_are_compiled(
+    script: ScriptUnderTest, ascend_evidence: Evidence
+) -> None:
+    """By the first card or by each: the client of the document calls op_compiler on every card
+    (facts section 1.1)."""
     cards = script.toolchain.cards
     run = served(script.run(cards))
-    callers = sorted(set(run.compiler.callers))
-    assert len(callers) == 1, f"{len(callers)} of {cards} cards call op_compiler: {callers}"
-    assert callers[0] == "0" or not callers[0].isdigit(), f"card {callers[0]} calls op_compiler"
+    callers = set(run.compiler.callers)
+    ascend_evidence.readings.append(f"{len(callers)} of {cards} cards call op_compiler")
     wanted = set().union(*(keys_of(folder) for folder in folders(run.work)))
     missing = sorted(key for _, key in wanted - run.compiler.keys())
     assert missing == [], script.evidence.found(
