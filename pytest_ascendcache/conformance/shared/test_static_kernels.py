@@ -104,9 +104,9 @@ def test_a_node_that_looked_too_early_installs(
         before = [used] if directory == "used" else []
         for each in before:
             _installs(kernels, each, first)
-        for each in names:
-            (late / each).exists()
+        early = [each for each in names if not (late / each).exists()]
         _installs(kernels, package, first)
+        views.check_early(early, "the install made none of the names that were looked up")
         result = kernels.attempt(kernels.installation(other, late))
         _works(result, "an install on a node that looked too early")
         are_installed(kernels, [*before, package, other], "after an install on each node", backing)
@@ -213,8 +213,11 @@ def test_two_nodes_change_what_is_installed_at_once(
             with command.held(at) as held:
                 done = kernels.attempt(kernels.installer(package, doing, opp=two))
                 held.release()
-                _works(held.result(), f"{where}; the first")
-            _works(done, f"{where}; the second")
+                ended = held.result()
+            # Of two that do the same, one may find it done.
+            if second != "the-same" or not (ended.succeeded or done.succeeded):
+                _works(ended, f"{where}; the first")
+                _works(done, f"{where}; the second")
             are_installed(kernels, after, f"{where};", views.backing / "opp")
 
     play(kernels.evidence, ascend_mounts, story)
