@@ -49,7 +49,7 @@ def test_a_run_leaves_four_files_a_kernel(network: NetworkUnderTest) -> None:
 def test_info_holds_operators_shapes_types_and_constants(network: NetworkUnderTest) -> None:
     network.run(ONE)
     info = json.dumps(_only(network).info).replace(" ", "")
-    wanted = ["float32", "[1,2,4,4]", '"Mul"', str(LEAKY[0].attributes[0][2])]
+    wanted = ["float32", "[1,2,4,4]", str(LEAKY[0].attributes[0][2])]
     assert [each for each in wanted if each not in info] == []
 
 
@@ -155,9 +155,13 @@ def test_a_build_killed_in_a_write_is_made_good(
 ) -> None:
     """Files are written one after another: one is incomplete, and those after it are missing.
 
-    The states are made from whole files. The next check, which really kills, confirms the order.
+    The states are made from whole files, if the files at the linker show this order.
     """
     network.evidence.crash = CrashKind.MID_WRITE.value
+    written = _killed_at_the_linker(network, late=True)
+    if written != set(SUFFIXES[:3]):
+        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(written)}")
+    network.cache = network.site / "whole"
     network.run(ONE)
     kernel = _only(network)
     ANY_FILE[half](kernel.path(SUFFIXES[number]))
@@ -170,16 +174,22 @@ def test_a_build_killed_in_a_write_is_made_good(
 @pytest.mark.parametrize("late", [False, True], ids=["before-the-library", "before-the-metadata"])
 def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, late: bool) -> None:
     network.evidence.crash = CrashKind.KILLED.value
+    written = _killed_at_the_linker(network, late)
+    recovers(network, ONE, "killed at the linker")
+    assert segments_of(network.cache) == [], "shared memory of the killed build is left behind"
+    if written != set(SUFFIXES[: 3 if late else 2]):
+        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(written)}")
+
+
+def _killed_at_the_linker(network: NetworkUnderTest, late: bool) -> set[str]:
+    """Kill a build before its linker (``late``: after it). Returns the suffixes it has written."""
     with held_linker(network, late) as held, network.watch() as watch:
         builder = watch.start(network.request(ONE, environment=held.environment))
         held.stands()
         written = {path.suffix for path in _files(network)}
         builder.kill()
         watch.wait(builder)
-    recovers(network, ONE, "killed at the linker")
-    assert segments_of(network.cache) == [], "shared memory of the killed build is left behind"
-    if written != set(SUFFIXES[: 3 if late else 2]):
-        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(written)}")
+    return written
 
 
 def _files(network: NetworkUnderTest) -> list[Path]:
