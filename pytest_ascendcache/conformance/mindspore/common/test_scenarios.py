@@ -112,8 +112,6 @@ def test_no_log_is_written_elsewhere(network: NetworkUnderTest, rank: str) -> No
     inside = str(logs.relative_to(network.site))
     outside = sorted(each for each in written if not each.startswith(f"{inside}/"))
     assert not outside, f"RANK_ID={rank!r}: a log outside its directory: {outside[0]}"
-    parts = {Path(each).relative_to(inside).parts[0] for each in written}
-    assert len(parts) == 1, f"RANK_ID={rank!r}: logs of one run in {', '.join(sorted(parts))}"
 
 
 @rule("incremental/reuses")
