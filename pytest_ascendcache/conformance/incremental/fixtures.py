@@ -79,16 +79,25 @@ def ended_well(*runs: NetworkRun) -> None:
         assert run.wrong == {}, f"rank {rank} gives wrong outputs"
 
 
+_MENTION = re.compile(
+    r"ranks?(?:[ _]ids?)?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3}(?:(?:and|to|和|至)[^\w\n]{0,3})?)+)",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(\d+)(?:\s*(?:-|to|至)\s*(\d+))?", re.IGNORECASE)
+
+
 def named(run: NetworkRun, missing: set[int], gone: Collection[int] = ()) -> set[int]:
-    """The ranks among the missing ones that errors name: numbers after the word rank, in any
-    punctuation. A line that names others than these, its own one and those that are ``gone`` tells
-    something else, for example who has come."""
+    """The ranks among the missing ones that errors name: numbers after the word rank, or a range of
+    them, in any punctuation. A line that names others than these, its own one and those that are
+    ``gone`` tells something else, for example who has come."""
     beside = {int(run.result.request.environment["RANK_ID"]), *gone}
     found: set[int] = set()
     for line in run.output.splitlines():
-        mentions = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", line, re.IGNORECASE)
-        ranks = {int(number) for each in mentions for number in re.findall(r"\d+", each)} - beside
-        found |= ranks if ranks <= missing else set()
+        ranks = set[int]()
+        for first, last in _RANGE.findall(", ".join(_MENTION.findall(line))):
+            low, high = int(first), int(last or first)
+            ranks |= {low, high, *(each for each in missing if low < each < high)}
+        found |= ranks - beside if ranks - beside <= missing else set()
     return found
 
 
