@@ -43,6 +43,7 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
     """Store the operators in one run, and serve them in another run in another order.
 
     Each operator is delivered the kernel of its fresh compile, and the second run reuses all."""
+    cache.needs_reuse()
     runs = FamilyRuns(cache)
     fresh = runs.fresh(generated(matrix))
     stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
@@ -80,6 +81,7 @@ def test_processes_that_share_nothing_reuse_every_type(cache: CacheUnderTest, ma
 def test_a_change_anywhere_in_a_description_counts(cache: CacheUnderTest, matrix: str) -> None:
     """One thing of a description at a time, whatever it is: what is compiled without a cache is
     delivered its own kernel, and what is refused without a cache is refused beside a warm one."""
+    cache.needs_reuse()
     runs = FamilyRuns(cache)
     every = {each.type: each for each in generated(matrix, near=False)}
     bases = runs.fresh(tuple(every.values()))
@@ -117,6 +119,7 @@ def test_both_modes_of_every_type_live_in_one_cache(
 ) -> None:
     """Kernels of each mode are stored next to the other's, and then served. They equal the mode's
     fresh kernels and compute what it promises."""
+    cache.needs_reuse()
     tables = tables_of(toolchain)
     of_two = {each.type: each for each in generated(matrix, near=False) if tables.has_two(each)}
     if not of_two:

@@ -21,12 +21,11 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     HIT,
     OTHER_SOCS,
     REPLACED,
-    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
 from pytest_ascendcache.contract.facts import Delivery
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 
 HUNDREDS = 300
@@ -63,13 +62,14 @@ def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> Non
     cache.compile(add, mode=FORCE)
     assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
     for chip, snapshot in before.items():
-        changes = snapshot.changes(Snapshot.take(cache.layout.soc(chip)))
-        assert changes == {}, f"force for {soc} reached {chip}"
+        changes = snapshot.disturbed(Snapshot.take(cache.layout.soc(chip)))
+        assert not snapshot.files.keys() & changes, f"force for {soc} reached {chip}"
 
 
 @rule("robust/upgrade-stamp")
 def test_another_version_empties_every_chip(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    needs(cache.toolchain, Capability.VERSION_STAMP)
+    """No kernel of the old version is served, whichever chip is compiled for."""
+    cache.needs_reuse()
     change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     variables = dict(change.environment)
     chips = _chips(cache, add)
@@ -114,8 +114,8 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
 def test_a_large_entry_is_verified_to_its_end(
     cache: CacheUnderTest, add: OperatorSpec, larger: str, place: str
 ) -> None:
-    """An object enlarged by zeros, with its digest corrected, is served. With one of these bytes
-    changed it is not."""
+    """An object enlarged by zeros, with its digest corrected, may be served. With one of these
+    bytes changed it is not."""
     if not cache.marks:
         pytest.skip(f"{cache.toolchain.name}: marked entries are not served")
     cache.warm(add)
@@ -123,7 +123,8 @@ def test_a_large_entry_is_verified_to_its_end(
     entry = cache.entry(add)
     enlarge(entry, SIZES[larger])
     run = cache.compile(add, mode=ENABLE)
-    assert run[add] == HIT, "an entry that was enlarged is not served"
+    if run[add] != HIT:
+        raise NotDecidable("an entry that was enlarged is not served")
     data = bytearray(entry.object_path.read_bytes())
     data[-1 if place == "last" else -SIZES[larger] // 3] ^= 1
     entry.object_path.write_bytes(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_ascendcache.combinations.differences import differences
 from pytest_ascendcache.combinations.walker import (
@@ -86,14 +86,24 @@ def _fresh(cache: CacheUnderTest, *operators: OperatorSpec) -> Run:
 
 
 def sharing(served: Run, distinct: Collection[OperatorSpec]) -> Iterator[Fact]:
-    """Facts about operators that are served from the entry of another one."""
+    """Facts about operators that are served from the entry of another one. What a tensor was before
+    a compiler gave it another layout need not count: the kernel can be the same."""
     owners: dict[frozenset[str], OperatorSpec] = {}
     for each in served.operators:
         if (stems := served.served_from(each)) and owners.setdefault(stems, each) is not each:
             other = owners[stems]
-            if each in distinct or other in distinct:
-                detail = f"it shares an entry with {other}: {'; '.join(differences(other, each))}"
+            fields = differences(_without_origins(other), _without_origins(each))
+            if fields and (each in distinct or other in distinct):
+                detail = f"it shares an entry with {other}: {'; '.join(fields)}"
                 yield outcome_fact(HIT, [NEW], each, detail=detail)
+
+
+def _without_origins(operator: OperatorSpec) -> OperatorSpec:
+    inputs, outputs = (
+        tuple(replace(each, origin_format="", origin_shape=None) for each in tensors)
+        for tensors in (operator.inputs, operator.outputs)
+    )
+    return replace(operator, inputs=inputs, outputs=outputs)
 
 
 def delivered_beside(

@@ -467,6 +467,7 @@ def upgraded(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
 ) -> Upgraded:
     """A recorded upgrade, of a cache with entries for two chips."""
+    needs(toolchain, Capability.FAULT_POINTS)
     cache.needs_reuse()
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     socs = (cache.options.soc, other_soc)
