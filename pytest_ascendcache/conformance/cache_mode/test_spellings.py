@@ -7,7 +7,6 @@ be refused, but must not be read as something else, or silently as nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from pytest_ascendcache.conformance.kit.spellings import (
     HOMES,
     LIMIT,
     NAMED,
+    PACKAGE,
     RELATIVE,
     Spelled,
     Thing,
@@ -119,21 +119,7 @@ def _package(cache: CacheUnderTest) -> str:
         change = cache.toolchain.stage(Capability.VERSION_STAMP, EXP, shim)
         change.apply()
         noted.write_text(change.environment["ASCEND_OPP_PATH"])
-        version = Path(noted.read_text()) / "version.info"
-        (shim / "version.info").write_bytes(version.read_bytes())
     return noted.read_text()
-
-
-def _version(cache: CacheUnderTest) -> str:
-    return (Path(_package(cache)).parent / "version.info").read_text(encoding="utf-8")
-
-
-def _version_file(cache: CacheUnderTest, text: str | None) -> dict[str, Any]:
-    path = Path(_package(cache)) / "version.info"
-    path.unlink(missing_ok=True)
-    if text is not None:
-        path.write_bytes(text.encode())
-    return {"environment": {"ASCEND_OPP_PATH": str(path.parent)}}
 
 
 MANY_NODES = Way("many nodes before", lambda text, _: f"{_NODES}[ByOpType]\n{text}")
@@ -175,9 +161,7 @@ THINGS = (
           lambda _: "90", lambda _, text: {"environment": environment(300, text)}, NUMBERS,
           limits=True),
     Thing("ASCEND_OPP_PATH", VARIABLE, "robust/upgrade-stamp", _package,
-          _given("ASCEND_OPP_PATH"), (*paths(CLEAN), *other_paths(CLEAN)), with_text=True),
-    Thing("version.info", FILE, "robust/upgrade-stamp", _version, _version_file,
-          files(usual=CLEAN, notes=False), with_text=True),
+          _given("ASCEND_OPP_PATH"), (*paths(CLEAN), *other_paths(PACKAGE)), with_text=True),
 )  # fmt: skip
 
 

@@ -53,6 +53,7 @@ class Reading(str, Enum):
     SAME = "as it is written plainly"
     REFUSED = "as an error"
     LEFT_OUT = "as if it were left out"
+    WARNED = "as if it were left out, with a warning"
     NAME = "as another name"
     WRONG = "as something else"
 
@@ -62,8 +63,10 @@ CLEAN = SAME | {Reading.REFUSED}
 """The documents do not say whether such a text is valid."""
 NAMED = CLEAN | {Reading.NAME}
 OTHER = NAMED - SAME
-LIMIT = SAME | {Reading.LEFT_OUT}
-"""A limit that is not valid does not count."""
+LIMIT = CLEAN | {Reading.LEFT_OUT}
+"""A limit that is not valid does not count, or is refused."""
+PACKAGE = CLEAN | {Reading.WARNED}
+"""No document says what a path does that names no package."""
 
 
 @dataclass(frozen=True)
@@ -144,16 +147,19 @@ def own_name(cache: CacheUnderTest) -> str:
 
 SIGNS = "10:30 a,b;c=d#e%s"
 """A name with signs that end a name elsewhere: in search paths, lists, ini files and formats."""
-DIRECTORIES = (
-    *paths(link=CLEAN),
+_NAMES = (
     _framed("a slash at the end", "{}/"),
     Way("many letters of other scripts", lambda text, _: _moved(text, f"{LONG}/缓存-кэш")),
     Way("a name of its own", lambda text, cache: _moved(text, f"as/{own_name(cache)}")),
-    Way("signs that separate elsewhere", lambda text, _: _moved(text, SIGNS), SAME | CLEAN),
+    Way("signs that separate elsewhere", lambda text, _: _moved(text, SIGNS), CLEAN),
+)
+DIRECTORIES = (
+    *paths(link=CLEAN),
+    *_NAMES,
     Way("an empty variable beside it", lambda text, _: text, SAME, {"ASCEND_CACHE_PATH": ""}),
 )
 HOMES = (
-    *DIRECTORIES[len(paths()) : -1],
+    *_NAMES,
     Way("a user of a domain", lambda text, _: _moved(text, "LAB+jo@lab.example"), SAME),
 )
 """Nobody chooses the name of HOME in order to compile, so none that systems give is refused."""
@@ -197,30 +203,27 @@ def _lines(title: str, line: str, allowed: frozenset[Reading]) -> Way:
     )
 
 
-def _respaced(title: str, equals: str, comma: str, allowed: frozenset[Reading]) -> Way:
-    return Way(title, lambda text, _: text.replace("=", equals).replace(",", comma), allowed)
+def _respaced(title: str, equals: str, comma: str) -> Way:
+    return Way(title, lambda text, _: text.replace("=", equals).replace(",", comma))
 
 
 _GBK = "#限制大小".encode("gbk").decode(errors=BYTES)
 _NOTES_IN_GBK = _lines("notes in GBK", f"{{}}\n{_GBK}\n", CLEAN)
 
 
-def files(
-    usual: frozenset[Reading] = SAME, odd: frozenset[Reading] = CLEAN, notes: bool = True
-) -> tuple[Way, ...]:
+def files(odd: frozenset[Reading] = CLEAN, notes: bool = True) -> tuple[Way, ...]:
     """A file of lines as users write it and editors save it; ``notes`` says whether its format has
     comments."""
     return (
         Way(
             "CRLF and no last line end",
             lambda text, _: text.removesuffix("\n").replace("\n", "\r\n"),
-            usual,
         ),
-        _respaced("blanks around = and after commas", " = ", ", ", usual),
-        _respaced("tabs around =, and blanks before commas", "\t=\t", " ,", usual),
-        _framed("a byte order mark", "\ufeff{}", usual),
-        _lines("empty lines and blanks at the end", "{} \n\n", usual),
-        *((_lines("notes", "{}\n# a note\n", usual), _NOTES_IN_GBK) if notes else ()),
+        _respaced("blanks around = and after commas", " = ", ", "),
+        _respaced("tabs around =, and blanks before commas", "\t=\t", " ,"),
+        _framed("a byte order mark", "\ufeff{}", odd),
+        _lines("empty lines and blanks at the end", "{} \n\n", SAME),
+        *((_lines("notes", "{}\n# a note\n", SAME), _NOTES_IN_GBK) if notes else ()),
         _lines("CR", "{}\r", odd),
         _lines("indentation", "  {}\n", odd),
         _lines("each line twice", "{0}\n{0}\n", odd),
@@ -242,7 +245,7 @@ def items(first: str, second: str, behind: str = "") -> tuple[Way, ...]:
         _replaced("a blank after a comma", both, f"{second}, {first}", NAMED),
         _replaced("a blank before a comma", both, f"{second},{first} ", NAMED),
         _replaced("quotes", both, f'{second},"{first}"', NAMED),
-        _replaced("another case", first, first.upper(), OTHER),
+        _replaced("another case", first, first.upper(), NAMED),
         _replaced("a longer name", first, f"{first}2", OTHER),
         _replaced("a doubled comma", both, f"{first},,{second}", CLEAN),
         _replaced("a comma before", both, f",{both}", CLEAN),
@@ -265,6 +268,8 @@ class SpellingOutcome:
     failure: str = ""
     refused: bool = False
     """Whether the run failed cleanly: by itself, with nothing delivered or changed."""
+    warned: bool = field(default=False, compare=False)
+    """Whether the run's words name the thing."""
 
 
 @dataclass(frozen=True)
@@ -332,6 +337,7 @@ class Spelled:
             seen, text = self._see(way)
             readings = [each for each, other in alike.items() if seen == other]
             readings += [Reading.REFUSED] if seen.refused else []
+            readings += [Reading.WARNED] if seen.warned and seen == absent else []
             if not way.allowed.intersection(readings):
                 reading = (*readings, Reading.WRONG)[0]
                 detail = f"{thing.name} with {way.title}, {shown(text)}, is read {reading.value}"
@@ -339,7 +345,9 @@ class Spelled:
                     thing.kind is SubjectKind.OPTION and "/" not in text and text.isprintable()
                 )
                 subject = Subject(thing.kind, thing.name, text if is_word else "")
-                found += self._difference(plain, seen, detail, subject)
+                another = alike.get(Reading.NAME, absent)
+                expected = plain if Reading.SAME in way.allowed else another
+                found += self._difference(expected, seen, detail, subject)
         return found
 
     def _drawn(self) -> Iterator[Way]:
@@ -358,9 +366,10 @@ class Spelled:
         given["environment"] = {**(way.beside if way else {}), **given.get("environment", {})}
         shelf = Shelf(state).lay(*IDLE) if thing.limits else None
         operators: list[tuple[OperatorSpec, Outcome | Fate | str]] = []
-        failure, refused, compiled = "", False, self.operators
+        failure, refused, warned, compiled = "", False, False, self.operators
         for mode in thing.modes:
             run = state.attempt(*compiled, **{"mode": mode, **given})
+            warned |= thing.name in run.output
             if not run.succeeded:
                 failure, code = run.result.failure, run.returncode
                 changed = any(run.result.delivered) or run.entry_changes
@@ -375,7 +384,8 @@ class Spelled:
                 break  # the warmed cache was not used
             compiled = compiled[:1]
         gone, home = shelf.gone() if shelf else "", (state.home / "atc_data").exists()
-        return SpellingOutcome(tuple(operators), gone, home, failure, refused), text or ""
+        seen = SpellingOutcome(tuple(operators), gone, home, failure, refused, warned)
+        return seen, text or ""
 
     def _state(self) -> CacheUnderTest:
         thing = self.thing
@@ -396,7 +406,7 @@ class Spelled:
         return state
 
     def _difference(
-        self, plain: SpellingOutcome, seen: SpellingOutcome, detail: str, subject: Subject
+        self, expected: SpellingOutcome, seen: SpellingOutcome, detail: str, subject: Subject
     ) -> Iterator[Fact]:
         """The facts that a text makes a difference: those of operators, or else one of the run."""
         run = len(self.cache.evidence.steps)
@@ -404,14 +414,14 @@ class Spelled:
             Fact.seen(Delivery.ANOTHER, detail, operator, subject=subject, run=run)
             if isinstance(one, str) or isinstance(other, str)
             else outcome_fact(one, [other], operator, subject=subject, run=run, detail=detail)
-            for (operator, one), (_, other) in zip(seen.operators, plain.operators, strict=False)
+            for (operator, one), (_, other) in zip(seen.operators, expected.operators, strict=False)
             if one != other
         ]
         if seen.failure:
             yield Fact.seen(Ending.FAILURE, f"{detail}: {seen.failure}", subject=subject, run=run)
         elif facts:
             yield from facts
-        elif seen.gone != plain.gone:
+        elif seen.gone != expected.gone:
             yield Fact.seen(Aged.OTHERS, f"{detail}: {seen.gone or 'none'} gone", subject=subject)
         else:
             yield Fact.seen(Place.MISPLACED, detail, subject=subject, run=run)

@@ -219,8 +219,10 @@ def taken(
 
 
 def near(word: str) -> st.SearchStrategy[str]:
-    """Texts close to a word: in another case, shorter, longer, within a scope."""
-    other = {word.upper(), word.lower(), word.swapcase(), word[:-1], f"{word}2", f"x{word}"}
+    """Texts close to a word: shorter, longer, within a scope, names also in another case. No
+    document says that the case of types counts."""
+    other = {word[:-1], f"{word}2", f"x{word}"}
+    other |= set() if "::" in word else {word.upper(), word.lower(), word.swapcase()}
     return st.sampled_from(sorted({*other, f"scope/{word}", f"{word}/part"} - {word}))
 
 
