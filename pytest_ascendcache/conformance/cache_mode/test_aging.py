@@ -712,7 +712,7 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     )
 
 
-_MAY_GO = ("unreadable-metadata", "temporary")
+_MAY_GO = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary")
 """Orphans that a run may remove at any time: what is damaged, and what no process writes."""
 
 

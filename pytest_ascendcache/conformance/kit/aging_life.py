@@ -43,8 +43,8 @@ _RECENTLY = 25 * 60.0
 """Seconds since the last use of an entry that is not yet idle."""
 _IDLE, _BUSY = "ABCDE", "FGHIJ"
 """Names of orphans, one for each kind: idle ones, and ones in use."""
-_UNREADABLE = "unreadable-metadata"
-"""The kind of orphan that is a damaged entry: removing it heals."""
+_HALVES = "object-alone", "metadata-alone", "unreadable-metadata"
+"""The kinds of orphans that are damaged entries: removing them heals."""
 _RUNS = 2
 """Runs within which idle orphans have to go: the second may see what the first did not."""
 _SECTION = "[op_compiler_cache]"
@@ -224,7 +224,7 @@ class _Limits:
             question,
             size,
             bool(idle_orphans),
-            files[_UNREADABLE] if busy_orphans else (),
+            tuple(files[kind] for kind in _HALVES) if busy_orphans else (),
             bad,
         )
         operators = (FIRST, FOURTH) if stores else (FIRST,)
@@ -261,10 +261,10 @@ class _Limits:
         return files
 
     def _judge_busy(self, files: Mapping[str, tuple[Path, ...]]) -> None:
-        """Judge whether orphans in use are left. One that is a damaged entry may go at any time."""
+        """Judge whether orphans in use are left. Damaged entries may go at any time."""
         if self._life.succeeded:
             there = {kind for kind, each in files.items() if all(map(Path.exists, each))}
-            gone = [kind for kind in files if kind not in {*there, _UNREADABLE}]
+            gone = [kind for kind in files if kind not in {*there, *_HALVES}]
             self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
 
     def judge_idle_orphans(self) -> None:

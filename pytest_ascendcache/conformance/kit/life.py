@@ -50,7 +50,7 @@ class AgingShelf:
     """A shelf of entries that a run has to age by some limits, and the question this answers.
 
     ``orphans`` are the bytes of incomplete entries next to the shelf; ``orphans_may_go`` says that
-    they are idle; ``unreadable`` are the files of one that a toolchain may remove as damaged at any
+    they are idle; ``halves`` are the files of each that a toolchain may remove as damaged at any
     time. ``bad`` is a limit and its bad value, which a warning has to name.
     """
 
@@ -59,7 +59,7 @@ class AgingShelf:
     question: Question = Question.AGING
     orphans: int = 0
     orphans_may_go: bool = False
-    unreadable: tuple[Path, ...] = ()
+    halves: tuple[tuple[Path, ...], ...] = ()
     bad: tuple[str, str] = ("", "")
 
 
@@ -296,8 +296,8 @@ class Life:
         shelf, findings = aged.shelf, self.findings
         findings.asked.add(aged.question)
         due, gone = shelf.expected(run, aged.limits), set(shelf.gone())
-        healed = bool(aged.unreadable) and not any(map(Path.exists, aged.unreadable))
-        own = aged.orphans // len(ORPHANS) if healed else aged.orphans
+        healed = sum(not any(map(Path.exists, each)) for each in aged.halves)
+        own = aged.orphans // len(ORPHANS) * healed or aged.orphans
         without_orphans = shelf.expected(run, aged.limits, without=own)
         if aged.orphans_may_go or healed:  # before or after the entries, or not in this run
             due = replace(
