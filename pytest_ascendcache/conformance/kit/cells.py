@@ -260,10 +260,9 @@ def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:
 def number_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """How the numbers of the delivered kernel break the promise of its implementation mode."""
     _needs_kernels(observed)
-    toolchain = observed.cache.toolchain
-    if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
-        return []
-    return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator], observed.number)
+    assert observed.tables is not None  # the rule needs them, and kernels that run
+    toolchain, run = observed.cache.toolchain, observed.run
+    return wrong_numbers(toolchain, run, observed.tables, [cell.operator], observed.number)
 
 
 def _needs_kernels(observed: Observed) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
+from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.implementations import tables_of
@@ -304,7 +305,7 @@ _LINKED = "Ascend910B4-1"
 _HALVES = _damage("object-missing metadata-missing metadata-not-json")
 
 
-def _place(name: str, life: Life) -> None:
+def _place(story: Callable[[Life], None], life: Life) -> None:
     """Put the cache where this life has it, and set the arguments that name the directory.
 
     Another directory, named with lower precedence where possible, must not be used. Source:
@@ -324,12 +325,12 @@ def _place(name: str, life: Life) -> None:
         ini_path.write_text("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n")
     life.between.guarded[Question.PLACE] = decoy
     arguments: dict[str, Any]
-    if name in ("accidents", "aging"):
+    if story in (accidents, aging):
         root = cache.sandbox / "kept/here"
         root.mkdir(parents=True)
         (cache.sandbox / "linked").symlink_to(root)
         arguments = {"cache_dir": cache.sandbox / "linked"}
-    elif name == "implementations" and cache.edition.cache_path:
+    elif story is implementations and cache.edition.cache_path:
         root = cache.sandbox / "by_variable"
         root.mkdir()
         arguments = {"cache_dir": None, "environment": {_VARIABLE: str(root)}}
@@ -367,7 +368,7 @@ class Lives:
             take_over(self._lived[name].cache, evidence)
             return self._lived[name]
         life = Life(new_cache(self._caches, f"life of {name}", evidence), self._tables())
-        _place(name, life)
+        _place(story, life)
         try:
             life.cache.needs_readable_entries()
             story(life)
