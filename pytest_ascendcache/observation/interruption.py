@@ -55,7 +55,8 @@ class Interruption(Generic[Result]):
 
     ``start`` runs the command once under a plan and waits for it; ``logs`` is a directory for
     records; ``entered`` is told of each state of a crash. The constructor runs the command to its
-    end and leaves ``root`` as the command does. Every later run starts from the recorded state.
+    end, ``undisturbed``, and leaves ``root`` as the command does. Every later run starts from the
+    recorded state.
     """
 
     def __init__(
@@ -77,10 +78,10 @@ class Interruption(Generic[Result]):
             self.before = Tree.read(root)
             plan = FaultPlan(self._log())
             started = time.monotonic()
-            ended = start(plan)
+            self.undisturbed = start(plan)
             self._takes = time.monotonic() - started
-            if ended.returncode != 0:
-                raise NotDecidable(f"the recorded run ended with {ended.returncode}")
+            if self.undisturbed.returncode != 0:
+                raise NotDecidable(f"the recorded run ended with {self.undisturbed.returncode}")
             self.operations = route.operations(plan, root)
             self._after = Tree.read(root)
         except TraceError as error:

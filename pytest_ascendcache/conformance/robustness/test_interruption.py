@@ -40,7 +40,10 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StagedChange, Toolchain
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
-_TRACE = "Traceback (most recent call last)"
+_TRACE = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*.*(?:\n+(?:During|The above) .*:$)?",
+    re.MULTILINE,
+)
 """What Python programs print that do not handle an error; others are killed by a signal."""
 _TRIES = 0.3
 """Seconds after which a process that was released before a lock has found it taken. No verdict
@@ -234,10 +237,16 @@ def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
     needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     network.evidence.crash = kind.value
     square = probe_network(Probe("Square"))
-    running = network.interruption(square)
-    for state in running.states(kind):
-        running.enter(state)
-        _rank_recovers(network, str(state), square)
+    for is_cold in (True, False):
+        if not is_cold:  # half a kernel is replaced
+            network.cache = network.site / "half-a-kernel"
+            network.run(square)
+            for kernel in network.kernels().values():
+                kernel.object_path.unlink()
+        running = network.interruption(square)
+        for state in running.states(kind):
+            running.enter(state)
+            _rank_recovers(network, str(state), square)
 
 
 def _rank_recovers(network: NetworkUnderTest, where: str, probe: Network) -> None:
@@ -315,12 +324,23 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
         where = f"{action.value} at {operation}"
         if run.succeeded:
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+            keeps = operation.act is Act.REMOVE and cache.entry(exp).is_valid
+            assert not keeps or _lines(run) - _lines(compiling.undisturbed), cache.evidence.found(
+                outcome_fact(Fate.KEPT, [Fate.REMOVED], exp),
+                f"{where}: force keeps an entry and says nothing",
+            )
         else:
             assert (run.returncode or 0) > 0, f"{where}: the compile {run.result.ending}"
             assert run.output.strip(), f"{where}: the compile fails and says nothing"
-            assert _TRACE not in run.output, f"{where}: the compile ends in an internal error"
+            words = _TRACE.sub("", run.output).strip()
+            assert words, f"{where}: the compile ends in an internal error"
         if _is_new(cache.root, left):
             _recovers(cache, where, add)
+
+
+def _lines(run: Run) -> set[str]:
+    """What a run prints, without numbers."""
+    return {re.sub(r"[0-9]+", "", line) for line in run.output.splitlines()}
 
 
 def _is_new(root: Path, left: set[object]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pytest_ascendcache.faults import CrashKind
@@ -12,6 +12,7 @@ from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import demanding
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.store import (
@@ -25,6 +26,7 @@ INTERRUPTED = "robust/interrupted-compile"
 POWER = "robust/power-loss"
 LOCK = "robust/dead-lock-holder"
 DISK = "robust/disk-full"
+UPGRADE = "robust/upgrade-stamp"
 
 KILLED, MID_WRITE = CrashKind.KILLED.value, CrashKind.MID_WRITE.value
 POWER_LOSS, ERROR = CrashKind.POWER_LOSS.value, CrashKind.INJECTED_ERROR.value
@@ -223,6 +225,13 @@ def refusals_crash(self, right, fs, entry, data, metadata, keep):
         if not (keep and self.is_current(fs, entry, metadata)):
             self.replace_pair(fs, entry, data, metadata)
     return True
+
+
+@defect(DISK, UPGRADE, overrides=PurgePolicy.empty, crash=ERROR, found_later=True)
+def force_keeps_what_it_cannot_remove(self, right, fs, directory):
+    """Force leaves off at a file that cannot be removed, and says nothing."""
+    with suppress(OSError):
+        right(fs, directory)
 
 
 class _Trusting(LookupPolicy):
