@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_ascendcache.caches import Change, Snapshot, find_canaries
+from pytest_ascendcache.caches import CacheLayout, Change, Snapshot, find_canaries
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, Fate
 from pytest_ascendcache.contract.outcome import (
@@ -427,7 +427,18 @@ def test_control_of_the_reference(reference, tmp_path):
 def test_control_of_a_toolchain_that_never_stores(reference, tmp_path):
     control = positive_control(Faulty(reference, always(DISABLE)), ADD, tmp_path)
     assert (control.compiles, control.serves_marked, control.relocates) == (True, False, False)
+    assert (control.reuses, control.reads_entries) == (False, True)
     assert "left no valid entry" in control.reason
+
+
+def test_control_of_a_toolchain_that_keeps_nothing_but_its_version(reference, tmp_path):
+    def without_entries(result):
+        for path in CacheLayout(result.request.cache_dir).kernel_cache.rglob("te_*"):
+            path.unlink()
+        return result
+
+    control = positive_control(Faulty(reference, result=without_entries), ADD, tmp_path)
+    assert (control.reuses, control.reads_entries) == (False, True)
 
 
 def test_control_of_a_toolchain_that_never_hits(reference, tmp_path):
