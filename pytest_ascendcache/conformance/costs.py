@@ -24,6 +24,7 @@ TOGETHER = frozenset(
     {
         "cache_mode/test_cache_mode_key.py::test_a_changed_parameter_has_its_own_entry",
         "impl_mode/test_effect.py::test_an_option_chooses_between_kernels",
+        "impl_mode/test_effect.py::test_high_precision_is_the_more_accurate",
         "robustness/test_robust.py::test_a_damaged_entry_heals",
         "robustness/test_robust.py::test_an_entry_as_it_was_written_heals",
     }

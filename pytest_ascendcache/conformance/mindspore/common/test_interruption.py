@@ -82,5 +82,5 @@ def test_a_failing_disk_costs_the_cache_and_not_the_run(
         if run.succeeded:
             assert run.wrong == {}, f"{where}: wrong outputs"
         else:
-            assert run.output.strip(), f"{where}: the run fails without a word"
+            assert run.output.strip(), f"{where}: the run fails and prints nothing"
         recovers(network, wanted, where)
