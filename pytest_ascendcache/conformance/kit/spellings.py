@@ -346,7 +346,8 @@ class Spelled:
                 )
                 subject = Subject(thing.kind, thing.name, text if is_word else "")
                 another = alike.get(Reading.NAME, absent)
-                expected = plain if Reading.SAME in way.allowed else another
+                is_name = Reading.SAME not in way.allowed and seen != another
+                expected = another if is_name else plain
                 found += self._difference(expected, seen, detail, subject)
         return found
 
