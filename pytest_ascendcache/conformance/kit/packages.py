@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,16 +209,13 @@ def reader(opp: Path, always: Index) -> Iterator[Readings]:
 
     def read() -> None:
         while not done.is_set() and not readings.problems:
-            try:
-                readings.problems += faults_of(opp, always, readings.passes)
-            except Exception as error:  # else it would be lost with the thread
-                readings.problems.append(repr(error))
+            readings.problems += faults_of(opp, always, readings.passes)
             readings.passes += 1
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        yield readings
-    finally:
-        done.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            yield readings
+        finally:
+            done.set()
+        reading.result()  # an error of ours ends the check, and accuses nobody
