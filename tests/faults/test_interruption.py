@@ -135,6 +135,32 @@ def test_a_record_that_explains_nothing_is_not_believed(tmp_path):
         compiling.states(CrashKind.KILLED)
 
 
+@pytest.mark.parametrize("misses", [0, 2, 3])
+def test_a_command_that_does_other_work_in_each_run_is_struck_again(tmp_path, misses):
+    root, logs = tmp_path / "root", tmp_path / "logs"
+    root.mkdir()
+    begun = []
+
+    class Ended:
+        returncode = 0
+
+    def start(plan: FaultPlan) -> Ended:
+        begun.append((root / "once").exists())
+        (root / "once").write_text("undone before each run")
+        point = "elsewhere" if 1 < len(begun) <= 1 + misses else "here"
+        done = {"number": 0, "point": point, "nth": 1, "act": "create", "path": f"{root}/once"}
+        plan.log.write_text(json.dumps(done | {"data": "", "offset": 0, "target": ""}))
+        return Ended()
+
+    compiling = Interruption(root, logs, FaultPoints(), start)
+    if misses < 3:
+        assert compiling.strike(Action.ENOSPC, compiling.operations[0]).returncode == 0
+    else:
+        with pytest.raises(NotDecidable, match="did not reach it"):
+            compiling.strike(Action.ENOSPC, compiling.operations[0])
+    assert begun == [False] * (1 + min(misses + 1, 3))
+
+
 @pytest.mark.parametrize("text", ["{", '{"nth": 1}', "[]", "\xff"])
 def test_a_log_that_is_none_is_refused(tmp_path, text):
     log = tmp_path / "log"
