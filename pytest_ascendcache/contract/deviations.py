@@ -19,6 +19,7 @@ not cover a new fault of the same rule or check.
 ``link``       optional: an address
 ``toolchain``  optional: a pattern of toolchains' names, if the list is about several
 ``edition``    optional: the edition, or editions, that promise otherwise
+``sometimes``  optional: true if it shows in some runs only, so that a run without it proves nothing
 =============  ================================================================================
 
 In patterns ``*`` is any text and ``?`` any character; brackets are literal.
@@ -54,6 +55,7 @@ _FIELDS = (
     "link",
     "toolchain",
     "edition",
+    "sometimes",
 )
 _NEEDED = ("rule", "check", "observed", "reason")
 _TEXTS = ("rule", "check", "reason", "link", "toolchain")
@@ -89,6 +91,7 @@ class Deviation:
     link: str = ""
     toolchain: str = "*"
     editions: tuple[str, ...] = ()
+    sometimes: bool = False
 
     def is_about(self, toolchain: str) -> bool:
         """Whether the entry applies to the toolchain of this name."""
@@ -127,7 +130,8 @@ class Deviation:
 class Occurrence(str, Enum):
     """Whether a deviation occurred in a run of the whole suite.
 
-    ``UNDECIDED``: its checks were undecided, or this toolchain does not support its combinations.
+    ``UNDECIDED``: its checks were undecided, it shows in some runs only, or this toolchain does not
+    support its combinations.
     """
 
     OCCURS = "occurs"
@@ -170,7 +174,8 @@ def _occurrence(entry: Deviation, records: Sequence[Judged], tried: set[str]) ->
     if any(each.entry == entry.origin for each in named):
         return Occurrence.OCCURS
     verdicts = {each.verdict for each in named}
-    if Verdict.UNDECIDED in verdicts or verdicts == {Verdict.NOT_APPLICABLE}:
+    undecided = Verdict.UNDECIDED in verdicts or verdicts == {Verdict.NOT_APPLICABLE}
+    if undecided or entry.sometimes:
         return Occurrence.UNDECIDED
     return Occurrence.GONE  # the promise is kept, or broken in another way
 
@@ -241,6 +246,8 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
             f"{where}: 'check' is {fields['check']!r}; name one check, with patterns between its "
             "brackets only: test_x[*]."
         )
+    if not isinstance(sometimes := fields.get("sometimes", False), bool):
+        raise DeviationFileError(f"{where}: 'sometimes' is {sometimes!r}; write true or false.")
     return Deviation(
         origin=origin,
         rule=fields["rule"],
@@ -252,6 +259,7 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
         link=fields.get("link", ""),
         toolchain=fields.get("toolchain", "*"),
         editions=_editions(fields.get("edition", []), where),
+        sometimes=sometimes,
     )
 
 

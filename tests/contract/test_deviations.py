@@ -100,6 +100,15 @@ def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: 
     assert occurrences([_entry()], [*judgements, other]) == [(_entry(), occurrence)]
 
 
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FAIL])
+def test_an_entry_that_shows_in_some_runs_only_may_be_absent(verdict: Verdict) -> None:
+    entry = _entry(sometimes=True)
+    absent, shown = (Judged(RULE, CHECK, {}, verdict, origin) for origin in ("", "list, entry 1"))
+    assert occurrences([entry], [absent]) == [(entry, Occurrence.UNDECIDED)]
+    assert occurrences([entry], [absent, shown]) == [(entry, Occurrence.OCCURS)]
+    assert occurrences([entry], []) == [(entry, Occurrence.NOTHING)]
+
+
 def test_a_fault_without_a_fact_is_known_to_nobody() -> None:
     assert not _entry(observed=("*",)).matches(BrokenPromise(RULE, CHECK, {}, ()))
 
@@ -160,6 +169,10 @@ TYPOS = {
         "'the kernel was reused', which is no code of a fact; take the code from evidence.facts",
     ),
     "no-observed": (ENTRY.replace('observed = "outcome reused*"', ""), "'observed' is missing"),
+    "sometimes-a-text": (
+        ENTRY + 'sometimes = "yes"\n',
+        "'sometimes' is 'yes'; write true or false",
+    ),
     "no-such-harm": (ENTRY + 'harm = "bad"\n', "'harm' is 'bad'; use one of wrong-result, out"),
     "no-rule": (ENTRY + '[[deviation]]\nreason = "so"\n', "entry 2: 'rule' is missing"),
     "rule-a-number": (f"[[deviation]]\nrule = 1\n{REST}", "entry 1: 'rule' is 1; write"),
