@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pytest_ascendcache.contract.facts import Aspect, Ending, Fact
 from pytest_ascendcache.language import Language, text, texts
 
@@ -35,6 +37,8 @@ def headline(fact: Fact, language: Language, *, sometimes: bool = False) -> str:
     if sometimes:
         return text("fact_of", language, subject=subject, what=said)
     own = subject.value if subject.name == MODE else subject.name.lstrip("-")
+    if own == "enable" and what == "served" and _fates(fact.expected) == {"stored"}:
+        own = "key"  # the operator has no entry of its own
     family = subject.kind.value if fact.aspect is Aspect.AGING else ""
     for special in (f"fact_{own}_{what}", f"fact_{family}_{what}"):
         if special in texts():
@@ -50,7 +54,7 @@ def kind(fact: Fact) -> str:
         return fact.observed
     delivered, _, fate = fact.observed.rpartition("/")
     sources = {each.rpartition("/")[0] for each in fact.expected}
-    fates = {each.rpartition("/")[2] for each in fact.expected}
+    fates = _fates(fact.expected)
     if "reused" in (delivered, fate) and "reused" not in sources | fates:
         return "served"
     if delivered == "compiled" and sources == {"reused"}:
@@ -68,6 +72,10 @@ def kind(fact: Fact) -> str:
     if fate == "rewritten" and fates == {"stored"}:
         return "present"
     return "gone" if fate in ("removed", "rewritten") else ""
+
+
+def _fates(expected: Iterable[str]) -> set[str]:
+    return {each.rpartition("/")[2] for each in expected}
 
 
 def next_step(fact: Fact | None, language: Language) -> str:

@@ -71,6 +71,16 @@ def test_every_observation_has_words(observed, language) -> None:
             "without --op_compiler_cache_mode the cache is used: kernels from before are served",
         ),
         (
+            outcome_fact(HIT, [NEW], subject=ENABLE),
+            "--op_compiler_cache_mode=enable: an operator that has no entry of its own is served "
+            "the kernel of another one",
+        ),
+        (
+            outcome_fact(HIT, [Outcome(COMPILED, REWRITTEN)], subject=ENABLE),
+            "--op_compiler_cache_mode=enable: an old kernel is served where a new one has to be "
+            "compiled",
+        ),
+        (
             outcome_fact(Outcome(COMPILED, REWRITTEN), [HIT], subject=ENABLE),
             "--op_compiler_cache_mode=enable reuses nothing: operators are compiled again although "
             "their entries are valid",
