@@ -68,14 +68,22 @@ class Watch:
         """Start one rank. Wait for it with :meth:`wait`."""
         if not self._running:
             self._since = time.monotonic()
+        # Another thread may see a rank end that met this one before it is started for us.
+        attendance = self._attendance(request)
+        place = attendance.comes(int(rank_of(request))) if attendance is not None else 0
         process = cast("RankProcess", self._networks.toolchain.rank(request, self._before))
         self._networks.evidence.happened(rank_of(request), "start")
         self._running.append(process)
-        attendance = ATTENDANCE.get(request.environment.get("MS_SCHED_PORT", ""))
-        apart = getattr(self._networks.toolchain, "ranks_apart", "")
-        if attendance is not None and not apart and is_rank_id(rank_of(request)):
-            self._places[process] = attendance, attendance.comes(int(rank_of(request)))
+        if attendance is not None:
+            self._places[process] = attendance, place
         return process
+
+    def _attendance(self, request: TrainRequest) -> Attendance | None:
+        """Who is there where this rank meets the others; None if that cannot be told."""
+        apart = getattr(self._networks.toolchain, "ranks_apart", "")
+        if apart or not is_rank_id(rank_of(request)):
+            return None
+        return ATTENDANCE.get(request.environment.get("MS_SCHED_PORT", ""))
 
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
         """Wait for a rank to end; kill it after ``deadline`` seconds."""

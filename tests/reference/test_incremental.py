@@ -228,6 +228,22 @@ def test_a_rank_that_is_not_waited_for_is_ended(network):
         process.wait(0.0)  # leaving the block has already waited for it
 
 
+def test_a_rank_may_end_before_the_last_one_counts_as_started(network, monkeypatch):
+    start, ended = network.toolchain.rank, []
+    with meeting_place(2) as gang, network.watch() as watch:
+        first, last = (network.request(SQUARE, rank, gang) for rank in range(2))
+        waiting = watch.start(first)
+
+        def start_and_look_late(request, before):
+            process = start(request, before)
+            ended.append(watch.wait(waiting))
+            return process
+
+        monkeypatch.setattr(network.toolchain, "rank", start_and_look_late)
+        assert watch.wait(watch.start(last)).succeeded
+    assert [run.succeeded for run in ended] == [True]
+
+
 USERS_TEST = """
     import pytest
 
