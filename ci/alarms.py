@@ -75,6 +75,8 @@ def main() -> int:
     kinds = Counter(toolchain == REFERENCE for toolchain, _, _ in found)
     alarms = sum(bool(alarm) for _, alarm, _ in found)
     print(f"{kinds[True]} runs of the reference, {kinds[False]} of innocents, {alarms} accused")
+    if alarms:
+        print(f"What they printed is in {options.keep}.")
     return int(alarms > 0)
 
 
@@ -127,7 +129,7 @@ def judge(seed: int, toolchain: str, keep: Path) -> str:
         report.unlink()
         return ""
     accusing = "" if found is None else f", {len(found.accused)} checks accuse, {found}"
-    return f"exit status {ended.returncode}{accusing}, see {log}"
+    return f"exit status {ended.returncode}{accusing}, see {log.name}"
 
 
 if __name__ == "__main__":
