@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_kernel import ClientRequest
-from pytest_ascendcache.operators import simplified_key
+from pytest_ascendcache.operators import OperatorSpec, simplified_key
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
@@ -287,7 +288,8 @@ SHAPES = ((32,), (4, 8), (8, 4), (2, 16))
 
 @rule("static-kernel/first-card")
 def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnderTest) -> None:
-    """All cards, the first, the others, and none. The first gives all of it to op_compiler."""
+    """All cards, the first, the others, and none. The first gives all of it to op_compiler, whose
+    package has all of it the first time, and in another run what the call is about."""
     probes = [Probe("Square", shape=shape) for shape in SHAPES]
     lists = [
         [
@@ -296,14 +298,32 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
         ]
         for card in range(3)
     ]
-    marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
+    operators = [each.node.operator.named("") for new, each in zip(NEW, probes, strict=True) if new]
+    marked = kernels.stand_in(*operators, marked=True)
     _all_ran_installed_kernels(kernels, _end_well(kernels, lists, ["3"] * 3, marked))
     given = {simplified_key(read_opinfo(path)) for path in marked.given(0)}
-    new = {each.node.operator.named("") for new, each in zip(NEW, probes, strict=True) if new}
-    missing = [str(each) for each in new if simplified_key(OperatorInfo.of(each)) not in given]
+    missing = [
+        str(each) for each in operators if simplified_key(OperatorInfo.of(each)) not in given
+    ]
     assert missing == [], kernels.evidence.found(
         Delivery.NOTHING, f"the first card did not give {missing} to op_compiler"
     )
+    if len(marked.calls) == len(operators):
+        by_call = _with_a_package_for_each_call(kernels, operators)
+        _all_ran_installed_kernels(kernels, _end_well(kernels, lists, ["3"] * 3, by_call))
+
+
+def _with_a_package_for_each_call(
+    kernels: StaticKernelsUnderTest, operators: Sequence[OperatorSpec]
+) -> StandIn:
+    """An op_compiler whose first package has the first operator, the second the next, ..."""
+    later = [kernels.stand_in(each, marked=True).package for each in operators[1:]]
+    cases = (
+        f'{call}) cp {shlex.quote(str(path))} "$output/"; exit ;;'
+        for call, path in enumerate(later, start=2)
+    )
+    before = f"case $(wc -l < {{log}}) in {' '.join(cases)} esac"
+    return kernels.stand_in(operators[0], before=before, marked=True)
 
 
 @rule("static-kernel/first-card")
