@@ -186,12 +186,18 @@ def test_what_a_user_wrote_survives_an_upgrade(
 
 @rule("aging/ini-for-all-users")
 def test_the_file_acts_on_every_process(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """The second user names the directory by the variable, if there is one."""
     cache.warm(add)
     edit_ini(cache, ini_values(8, 50))
-    for user in ("first", "second"):
+    by_variable = {"ASCEND_CACHE_PATH": str(cache.root)} if cache.edition.cache_path else {}
+    for user, named in (("first", {}), ("second", by_variable)):
         cache.home = cache.sandbox / user
         shelf = ten(cache)
-        run = cache.compile(add, mode=ENABLE, environment={"USER": user, "LOGNAME": user})
+        variables = {"USER": user, "LOGNAME": user, **named}
+        by_option = None if named else cache.root
+        run = cache.compile(add, mode=ENABLE, environment=variables, cache_dir=by_option)
+        if named and run[add] != HIT:
+            raise NotDecidable("ASCEND_CACHE_PATH alone does not name the cache")
         shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
 
 

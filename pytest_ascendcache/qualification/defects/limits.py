@@ -318,3 +318,10 @@ def bad_ini_is_replaced(self, right, values, path, said):
         sizes = f"{SIZE_KEY}={self.default.megabytes}", f"{RATIO_KEY}={self.default.ratio}"
         path.write_text("\n".join(("[op_compiler_cache]", *sizes, "")))
     return limits
+
+
+@defect(ALL_USERS, overrides=LimitPolicy.places, also=[remembers_the_run], found_later=True)
+def limits_are_sought_where_the_option_says(self, right, root, kernel_cache):
+    """op_cache.ini does not count where a variable names the cache."""
+    by_variable = str(root) == self.memory.environ.get("ASCEND_CACHE_PATH")
+    return () if by_variable else right(root, kernel_cache)
