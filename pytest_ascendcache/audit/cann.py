@@ -72,7 +72,7 @@ class KernelFolder(EntryJudge):
         if suffix == ".lock":
             self._lock(folder, name, stem)
             return False
-        if suffix == ".json" and not name.endswith(_DEBUG):
+        if suffix == ".json" and (not name.endswith(_DEBUG) or folder.has(f"{stem}.o")):
             return self._metadata(folder, name, stem, info)
         if suffix in (".o", ".so", ".h") and KERNEL_NAME.fullmatch(stem):
             self._alone(folder, name, stem, info)
@@ -138,15 +138,18 @@ class KernelFolder(EntryJudge):
             return True
         fields = metadata.fields
         if not is_kernel and _TELLING.isdisjoint(fields):
+            _check_none(folder, name, object_name, object_info)
             return False  # a JSON file of any other kind
-        if stem.endswith(_PRE_COMPILE):
+        if stem.endswith(_PRE_COMPILE) and "binFileName" not in fields:
             metadata._replace(files=Files(folder, (name,))).require(("pattern",))
+            _check_none(folder, name, object_name, object_info)
             return True
         self.entries += 1
         self.keys.append(short(stem.encode("utf-8", "surrogateescape")))
         metadata.require_plain_names()
         if "jsonList" in fields and "binFileName" not in fields:
             self._parts(metadata)
+            _check_none(folder, name, object_name, object_info)
             return True
         # CANN stores the results of autofuse without a digest, and never reuses them.
         undigested = fields.get("binFileSuffix") == ".so" and "sha256" not in fields
@@ -172,12 +175,14 @@ class KernelFolder(EntryJudge):
     def _parts(self, metadata: Metadata) -> None:
         """Judge metadata of the old form, which lists the metadata of its parts."""
         listed = metadata.fields["jsonList"]
-        for each in listed if isinstance(listed, list) else ():
-            part = each.get("jsonFileName") if isinstance(each, dict) else None
-            if isinstance(part, str):
-                name = part if part.endswith(".json") else f"{part}.json"
-                if lacking := metadata.files.lacks(name):
-                    raise metadata.blame(Check.WHOLE_ENTRIES, f"its part {lacking}")
+        parts = [each.get("jsonFileName") for each in _objects(listed)]
+        if not parts or len(parts) != len(listed) or not all(map(_is_text, parts)):
+            detail = f"jsonList is {str(listed)[:60]}, and no list of parts"
+            raise metadata.blame(Check.METADATA, detail)
+        for part in map(str, parts):
+            name = part if part.endswith(".json") else f"{part}.json"
+            if lacking := metadata.files.lacks(name):
+                raise metadata.blame(Check.WHOLE_ENTRIES, f"its part {lacking}")
 
     def _object(
         self, metadata: Metadata, stem: str, name: str, info: os.stat_result | None
@@ -222,6 +227,23 @@ class KernelFolder(EntryJudge):
         if lower != stem and metadata.files.folder.look(f"{lower}.json"):
             detail = f"is the same kernel as {lower}.json: their names differ only in case"
             raise metadata.blame(Check.AGREEMENT, detail)
+
+
+def _objects(listed: object) -> list[dict[str, Any]]:
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _check_none(folder: Folder, name: str, beside: str, info: os.stat_result | None) -> None:
+    """Raise ``CannotRead`` if an object lies beside a JSON file that describes none: the object was
+    left to that file, and nothing judges it."""
+    if info is not None and stat.S_ISREG(info.st_mode):
+        raise CannotRead(
+            f"{folder.path(beside)}: is described by no metadata: {name} names no object"
+        )
 
 
 def _check_library(
