@@ -44,6 +44,7 @@ _KNOWN = tuple(
         (r".*_loc\.json|.*_compute\.json|.*\.cce|.*\.i|.*\.ll", "debug output of CANN's compiler"),
         (r"buildPidInfo\.json|task_pid_\d+_\d+\.txt", "owners of build scratch"),
         (r"Initialize\.info", "MindSpore's start of the compiler"),
+        (r"not_support_fusion_op\.cache", "MindSpore's list of operators that are not fused"),
         (r"group_\d+\.ckpt|somas_\w*\.json", "MindSpore's records of a run"),
         (r".*\.log|.*_compile_log", "logs"),
         (r"config\.ini|uninstall\.sh|install\.py|uninstall\.py", "an installation's own files"),

@@ -232,7 +232,7 @@ def _wrong_type(metadata: Mapping[str, Any], texts: Sequence[str]) -> str:
         if type(value) is not str or not value:
             state = f"is {_type_name(value)}" if name in metadata else "is missing"
             return f"{name} {state}, a text is needed"
-        if name == "sha256" and not _SHA256.fullmatch(value):
+        if name.lower().endswith("sha256") and not _SHA256.fullmatch(value):
             return f"{name} is {value[:70]!r}, not 64 hex digits"
     for name, example in _OPTIONAL.items():
         if type(value := metadata.get(name, example)) is not type(example):

@@ -10,7 +10,7 @@ import re
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -61,6 +61,8 @@ class RankKernels(EntryJudge):
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
+        if suffix == ".so" and folder.look(f"{stem}.json") is None:
+            stem = stem.removeprefix("lib")
         match = KERNEL_STEM.fullmatch(stem)
         if match is None or suffix not in _RANK_SUFFIXES:
             return False
@@ -80,6 +82,8 @@ class RankKernels(EntryJudge):
             detail = f"{' and '.join(lacking)}: the kernel is compiled again"
             raise metadata.blame(Check.WHOLE_ENTRIES, detail)
         described = read_metadata(files, info_name)
+        if described is not None and not described.fields:
+            raise described.blame(Check.METADATA, "records nothing of its kernel")
         if described is not None and (chip := QUOTED_CHIP.search(described.text)) is not None:
             self.chips[chip[1].decode()] += 1
         if object_name and described is not None:
@@ -137,6 +141,16 @@ def _object_name(metadata: Metadata, stem: str) -> str:
     return str(name + metadata.fields["binFileSuffix"])
 
 
+class PreBuilds(EntryJudge):
+    """Judges what MindSpore records of each operator before it compiles it."""
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        is_record = name.endswith(".json")
+        if is_record:
+            read_metadata(Files(folder, (name,)), name, info)
+        return is_record
+
+
 class AkgKernels(EntryJudge):
     """Judges kernels of AKG: ``.info``, objects, and a ``.json`` with the digests, written last."""
 
@@ -150,9 +164,11 @@ class AkgKernels(EntryJudge):
         if metadata is None:
             return True
         files = metadata.files
-        metadata.require(("kernelName", "sha256"))
         keys = {".o": "objSha256"} if metadata.fields.get("objSha256") else {}
-        libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
+        metadata.require(("kernelName", "sha256", *keys.values()))
+        # The digest without a name of its own is an object's only where no library is made of it.
+        last = (".so", ".ptx") if keys else (".so", ".ptx", ".o")
+        libraries = (each for each in last if folder.look(stem + each))
         keys[next(libraries, ".so")] = "sha256"
         needed = [stem + each for each in keys] + [f"{stem}.info"]
         if lacking := [each for each in map(files.lacks, needed) if each]:
@@ -160,9 +176,8 @@ class AkgKernels(EntryJudge):
         with reported(self.ledger):
             read_metadata(files, f"{stem}.info")
         for suffix, key in keys.items():
-            if isinstance(metadata.fields[key], str):
-                with reported(self.ledger):
-                    check_object(files, stem + suffix, metadata.fields, key=key)
+            with reported(self.ledger):
+                check_object(files, stem + suffix, metadata.fields, key=key)
         problem = disagreement(metadata.fields, metadata.text, "")
         if problem := problem or foreign_name(metadata.fields, stem, b"", folder):
             raise metadata.blame(Check.AGREEMENT, problem)
@@ -178,7 +193,15 @@ def _is_first(folder: Folder, stem: str, suffix: str, suffixes: Sequence[str]) -
     if suffix not in suffixes:
         return False
     earlier = suffixes[: suffixes.index(suffix)]
-    return not any(folder.look(stem + each) for each in earlier)
+    return not any(map(folder.look, _names(stem, earlier)))
+
+
+def _names(stem: str, suffixes: Sequence[str]) -> Iterator[str]:
+    """Yield the names that the files of a kernel may have."""
+    for suffix in suffixes:
+        yield stem + suffix
+        if suffix == ".so":
+            yield f"lib{stem}.so"
 
 
 def _metadata(
@@ -186,7 +209,8 @@ def _metadata(
 ) -> Metadata | None:
     """Read the metadata of the kernel that the file ``name`` belongs to, and count the entry."""
     stem, suffix = split(name)
-    files = Files(folder, tuple(stem + each for each in suffixes))
+    both = (each for each in _names(stem, suffixes) if each[:3] != "lib" or folder.look(each))
+    files = Files(folder, tuple(both))
     if suffix != ".json":
         detail = "its .json is missing: its compile was interrupted, or files were deleted"
         raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)

@@ -23,6 +23,7 @@ class CacheKind(str, Enum):
     SOC = "CANN operator cache of one SoC"
     RANK = "directory of a rank"
     KERNEL_META = "MindSpore kernel_meta"
+    PRE_BUILDS = "MindSpore tbe_prebuild_res"
     AKG = "MindSpore akg_kernel_meta"
     GRAPH_CACHE = "MindSpore graph cache"
     STATIC_OUTPUTS = "TorchAir static kernel outputs"
@@ -36,6 +37,11 @@ class CacheKind(str, Enum):
     def holds_entries(self) -> bool:
         """Whether the directory itself contains cached files, not only directories with them."""
         return self not in (CacheKind.KERNEL_CACHE, CacheKind.RANK)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether toolchains look for entries in the directory itself, and in none below it."""
+        return self in (CacheKind.SOC, CacheKind.KERNEL_META, CacheKind.AKG, CacheKind.GRAPH_CACHE)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,10 @@ def recognise(
         return CachePlace(
             CacheKind.KERNEL_CACHE if path.name in _BY_NAME else CacheKind.SOC, relative
         )
+    if parent is not None and parent.kind.is_flat:
+        # What lies deeper is no part of the cache: nothing looks for it there.
+        is_record = path.name == "tbe_prebuild_res" and parent.kind is CacheKind.KERNEL_META
+        return CachePlace(CacheKind.PRE_BUILDS if is_record else parent.kind, relative)
     if parent is not None and parent.kind.holds_entries and parent.kind is not CacheKind.KERNELS:
         # Each run has an output directory of its own, next to files of any kind.
         inner = _by_path(path) if parent.kind is CacheKind.STATIC_OUTPUTS else None
