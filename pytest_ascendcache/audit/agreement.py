@@ -29,10 +29,15 @@ def chip_of(path: str) -> str:
     return next((each for each in reversed(path.split("/")) if CHIP.fullmatch(each)), "")
 
 
+_VARIANTS = {"ascend310": "", "ascend910": "(?:[ab]|pro[ab]|premiuma)?"}
+"""What may follow a name that others begin with: Ascend310P and Ascend910B1 are other chips."""
+
+
 def is_same_chip(one: str, other: str) -> bool:
     """Return whether one of two names is the other's, with or without a variant."""
-    one, other = one.lower(), other.lower()
-    return one.startswith(other) or other.startswith(one)
+    short, long = sorted((one.lower(), other.lower()), key=len)
+    variants = _VARIANTS.get(short, ".*")
+    return long.startswith(short) and re.fullmatch(variants, long[len(short) :]) is not None
 
 
 def foreign_name(fields: Mapping[str, Any], stem: str, data: bytes, folder: Folder) -> str:
