@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -43,6 +43,8 @@ class StaticOutputs(EntryJudge):
 
     ``selected`` are the operators that each run chose to compile, ``gathered`` those of all cards
     that the first card packs, ``packed`` the runs with a package, by their directories.
+    ``targets`` counts the operators that the document's own layout names to be compiled, where each
+    run has a package; ``later`` are runs of newer clients, which select among them.
     ``reuses`` says that there is an index of packages for later runs.
     """
 
@@ -50,6 +52,8 @@ class StaticOutputs(EntryJudge):
     selected: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     gathered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     packed: set[str] = field(default_factory=set)
+    targets: Counter[str] = field(default_factory=Counter)
+    later: set[str] = field(default_factory=set)
     reuses: bool = False
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
@@ -68,7 +72,11 @@ class StaticOutputs(EntryJudge):
             return True
         if suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
             self.entries += 1
+            self.targets[str(place.parent)] += place.name.isdecimal()
+            self.later |= {str(place.parent)} if "_opcompile" in place.name else set()
             record = read_metadata(Files(folder, (name,)), name)
+            if record is not None and not record.fields:
+                raise record.blame(Check.METADATA, "records nothing of its operator")
             kind = record.fields.get("op_type") if record is not None else None
             if record and isinstance(kind, str) and not name.startswith((f"{kind}_", f"{kind}.")):
                 detail = f"op_type is {kind[:60]}, and the file's name is another operator's"
@@ -105,10 +113,13 @@ class StaticOutputs(EntryJudge):
     def conclude(self, packed: Sequence[Set[str]]) -> None:
         """Report runs that selected operators and have no package of them, neither their own nor
         one that another run ``packed`` for them."""
-        for run, names in sorted(self.selected.items()):
-            if run not in self.packed and not any(names <= each for each in packed):
+        lacking = {run: count for run, count in self.targets.items() if run not in self.later}
+        for run, names in self.selected.items():
+            lacking[run] = 0 if any(names <= each for each in packed) else len(names)
+        for run, count in sorted(lacking.items()):
+            if count and run not in self.packed:
                 detail = (
-                    f"{len(names)} operators were selected, and there is no package of them: the "
+                    f"{count} operators were selected, and there is no package of them: the "
                     "compile was interrupted or failed"
                 )
                 self.ledger.add(Check.LEFTOVERS, run, detail)
@@ -152,8 +163,8 @@ class AuditedInstallation(EntryJudge):
         is_kernel = len(parts) == 3 and not {"config", "scripts"} & {*parts[:2]}
         if name == "binary_info_config.json":
             # A package has an index of its own, for its installer; a process reads the common one.
-            self.indexed |= {*parts[1:]} if parts[0] == "config" else set()
-            self._index(folder, name, "../" * len(parts))
+            named = self._index(folder, name, "../" * len(parts))
+            self.indexed |= {*parts[1:]} if parts[0] == "config" and named else set()
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
@@ -177,7 +188,7 @@ class AuditedInstallation(EntryJudge):
     def conclude(self) -> None:
         """Compare the packages that are installed with those that are selected and indexed."""
         for chip in sorted(self.chips - self.indexed):
-            detail = f"there is no config/{chip}/binary_info_config.json: no kernel is ever found"
+            detail = f"no config/{chip}/binary_info_config.json names a kernel: none is ever found"
             self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
         unselected = set[str]() if self.selected is None else self.packages - self.selected
         for package in sorted(unselected):
@@ -189,12 +200,14 @@ class AuditedInstallation(EntryJudge):
             detail = f"load_priority names {package[:100]}, which is not installed"
             self.ledger.add(Check.WHOLE_ENTRIES, f"{self.unit}/config.ini".lstrip("/"), detail)
 
-    def _index(self, folder: Folder, name: str, up: str) -> None:
+    def _index(self, folder: Folder, name: str, up: str) -> bool:
+        """Judge an index; return whether it names any kernel."""
         index = read_metadata(Files(folder, ()), name)
         if index is None:
-            return
+            return False
         keys: dict[tuple[str, str], str] = {}
-        for operator, path, kernel in _named_kernels(index.fields):
+        named = _named_kernels(index.fields)
+        for operator, path, kernel in named:
             plain = PurePosixPath(path)
             if plain.is_absolute() or ".." in plain.parts:
                 detail = f"binPath {path[:100]!r} leads out of the installation"
@@ -212,6 +225,7 @@ class AuditedInstallation(EntryJudge):
                 index.blame(Check.AGREEMENT, detail).report(self.ledger)
             elif problem := _unlike(kernel, folder, up + path):
                 index.blame(Check.AGREEMENT, f"{path[:120]}: {problem}").report(self.ledger)
+        return bool(named)
 
     def _packages(self, folder: Folder, name: str) -> None:
         files = Files(folder, ())
@@ -241,10 +255,17 @@ def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
     if metadata is None:
         return
     metadata.require_plain_names()
+    for field_name, own in (("binFileName", stem), ("binFileSuffix", ".o")):
+        if (said := metadata.fields.get(field_name, own)) != own:
+            detail = (
+                f"{field_name} is {str(said)[:90]!r}, and the installed object is {stem[:90]}.o"
+            )
+            raise metadata.blame(Check.METADATA, detail)
     if lacking := files.lacks(f"{stem}.o"):
         raise metadata.blame(Check.WHOLE_ENTRIES, lacking)
     content = None
-    if isinstance(metadata.fields.get("sha256"), str):
+    if "sha256" in metadata.fields:
+        metadata.require(("sha256",))
         content = check_object(files, f"{stem}.o", metadata.fields)
     elif (info := folder.look(f"{stem}.o")) is not None:
         check_whole(files, f"{stem}.o", info)
