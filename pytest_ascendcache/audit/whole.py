@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,8 @@ _SUMS = (
     (re.compile(rb'^SHA="([0-9a-f]{64})"', re.MULTILINE), hashlib.sha256),
     (re.compile(rb'^MD5="([0-9a-f]{32})"', re.MULTILINE), hashlib.md5),
 )
+_CKSUM = re.compile(rb'^CRCsum="(\d+)"', re.MULTILINE)
+_REVERSED = bytes(int(f"{each:08b}"[::-1], 2) for each in range(256))
 _SIZES = re.compile(rb'^filesizes="(\d+(?: \d+)*)"', re.MULTILINE)
 _LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
 
@@ -112,10 +115,19 @@ def _of_size(expected: int, size: int) -> str:
 
 
 def _of_zip(read: Read, size: int) -> str:
-    found = _ZIP_END.unpack(end) if len(end := read(max(size - 22, 0), 22)) == 22 else (b"",)
-    if found[0] != b"PK\x05\x06":
+    end = _zip_end(read, size)
+    if end is None:
         return "is cut: a ZIP archive has its directory at the end"
-    return _of_size(int(found[5]) + int(found[6]) + 22, size)
+    directory = _ZIP_END.unpack(read(end - _ZIP_END.size, _ZIP_END.size))
+    return _of_size(end, size) or _of_size(int(directory[5]) + int(directory[6]) + 22, size)
+
+
+def _zip_end(read: Read, size: int) -> int | None:
+    """Return where the last end record of a ZIP archive ends, if there is one near the end."""
+    start = max(size - _HEAD, 0)
+    at = read(start, _HEAD).rfind(b"PK\x05\x06")
+    end = start + at + _ZIP_END.size
+    return end if at >= 0 and end <= size else None
 
 
 def protobuf_damage(read: Read, size: int, reached: int) -> str | None:
@@ -129,9 +141,10 @@ def protobuf_damage(read: Read, size: int, reached: int) -> str | None:
         if at == 0 or number == 0 or wire not in (0, 1, 2, 5):
             return None if position == 0 else "is not whole: its fields do not follow each other"
         position += at
+        filled = True
         if wire == 2:
             more, length = _varint(read(position, 10))
-            step = more + length
+            step, filled = more + length, length > 0
         else:
             more = _varint(read(position, 10))[0]
             step = {0: more, 1: 8, 5: 4}[wire]
@@ -139,7 +152,7 @@ def protobuf_damage(read: Read, size: int, reached: int) -> str | None:
             if position == at and number != 1:
                 return None  # text or another format, by its first byte
             return f"is cut: a field ends {max(position + step - size, 1)} bytes behind its end"
-        position, last = position + step, max(last, number)
+        position, last = position + step, max(last, number if filled else 0)
     return "" if last >= reached else "is cut: it ends before its content"
 
 
@@ -158,22 +171,39 @@ def _of_package(read: Read, size: int) -> str | None:
     head = read(0, _HEAD)
     if (rest := _REST.match(head)) is not None:
         digest = _digest(hashlib.sha256(), read, rest.end(), size)
-        if digest != rest[1].decode() and b"PK\3\4" in head and (cut := _of_zip(read, size)):
-            return cut
+        if digest != rest[1].decode() and b"PK\3\4" in head:
+            end = _zip_end(read, size)
+            if end is None:
+                return "is cut: a ZIP archive has its directory at the end"
+            if end < size:
+                return _of_size(end, size)
         return _of_digest("sha256", digest, rest[1].decode())
     sizes, lines = _SIZES.search(head), _LINES.search(head)
     if sizes is None or lines is None:
         return None
     start = len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
     payloads = [int(each) for each in sizes[1].split()]
-    if start + sum(payloads) > size:
-        return f"is cut: {start + sum(payloads) - size} bytes are missing"
+    if wrong := _of_size(start + sum(payloads), size):
+        return wrong
     for pattern, kind in _SUMS:
         found = pattern.search(head)
         if found is not None and len(payloads) == 1 and found[1].strip(b"0"):
             digest = _digest(kind(), read, start, start + payloads[0])
             return _of_digest(kind().name, digest, found[1].decode())
+    if len(payloads) == 1 and (said := _CKSUM.search(head)) is not None and said[1].strip(b"0"):
+        return _of_digest("cksum", str(_cksum(read, start, size)), said[1].decode())
     return ""
+
+
+def _cksum(read: Read, start: int, end: int) -> int:
+    """Return the checksum of POSIX: that of zlib with the bits of each byte in reverse, no first
+    complement, and the length behind the bytes."""
+    total, length = 0xFFFFFFFF, end - start
+    while start < end and (part := read(start, min(_PART, end - start))):
+        total = zlib.crc32(part.translate(_REVERSED), total)
+        start += len(part)
+    tail = length.to_bytes((length.bit_length() + 7) // 8, "little")
+    return int(f"{zlib.crc32(tail.translate(_REVERSED), total):032b}"[::-1], 2)
 
 
 def _of_digest(name: str, found: str, expected: str) -> str:
