@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -24,8 +25,13 @@ from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.recognition import split
 
 
+@dataclass
 class GeGraphs(EntryJudge):
-    """Judges graphs that GE compiled, and the index of each graph key, whose files lie beside."""
+    """Judges graphs that GE compiled, and the index of each graph key, whose files lie beside,
+    in the directory ``place``: GE joins it to their names."""
+
+    _: KW_ONLY
+    place: str
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -38,10 +44,14 @@ class GeGraphs(EntryJudge):
         listed = index.fields.get("cache_file_list")
         if not isinstance(listed, list):
             raise index.blame(Check.METADATA, "has no cache_file_list, which GE reads")
-        for each in (each for each in listed if isinstance(each, dict)):
+        if not listed or not all(map(_names_a_graph, listed)):
+            detail = f"cache_file_list is {str(listed)[:60]}, and names no graph"
+            raise index.blame(Check.METADATA, detail)
+        for each in listed:
             for key in ("cache_file_name", "var_desc_file_name"):
                 if isinstance(path := each.get(key), str) and path:
-                    _named(index, path, PurePosixPath(path).name)
+                    file = PurePosixPath(path).name
+                    _named(index, file if path == f"{self.place}/{file}" else path, file)
             if isinstance(said := each.get("graph_key"), str) and said != stem:
                 detail = f"graph_key is {said[:90]}, and the file's name is another key's"
                 raise index.blame(Check.AGREEMENT, detail)
@@ -74,6 +84,11 @@ class PackageConfig(EntryJudge):
                 detail = f"has two kernels for {simple[:80]}: {before[:80]} and {path[:80]}"
                 raise config.blame(Check.AGREEMENT, detail)
         return True
+
+
+def _names_a_graph(listed: object) -> bool:
+    name = listed.get("cache_file_name") if isinstance(listed, dict) else None
+    return isinstance(name, str) and bool(name)
 
 
 def _named(index: Metadata, path: str, place: str) -> None:
