@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="status: 0 nothing is broken, 1 something is or cannot be decided, 2 usage",
         allow_abbrev=False,
     )
-    parser.add_argument("directories", nargs="+", metavar="DIR", type=Path)
+    parser.add_argument("directories", nargs="+", metavar="DIR")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all of it as JSON")
     parser.add_argument(
         "--seconds", type=float, metavar="N", help="stop after N seconds for each directory"
@@ -53,7 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while caches were looked for
         return 130
     results = [_audited(each, options.seconds, edition, language) for each in directories]
-    _print(results, language)
+    try:
+        _print(results, language)
+    except OSError as error:
+        reason = f"the answer cannot be printed ({error.strerror})."
+        print(f"{_PROGRAM}: {translated(reason, language)}", file=sys.stderr)
+        return 2
     if options.json is not None:
         content = json.dumps([as_dict(each) for each in results], indent=1, ensure_ascii=False)
         try:
@@ -66,7 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(bool(worst & {Verdict.FAIL, Verdict.UNDECIDED}))
 
 
-def _checked(directory: Path) -> Path:
+def _checked(text: str) -> Path:
+    if not text:
+        raise ValueError("a directory is empty; name one that holds a cache: is a variable unset?")
+    directory = Path(text)
     if not directory.is_dir():
         what = "is not a directory" if directory.exists() else "does not exist"
         raise ValueError(f"{directory} {what}; name a directory that holds a cache.")
@@ -87,7 +96,7 @@ def _checked(directory: Path) -> Path:
 
 def _edition(name: str | None) -> Edition | None:
     try:
-        return named(name) if name else None
+        return None if name is None else named(name)
     except NoEditionError as error:
         raise ValueError(f"--edition={name}: {error}") from None
 
@@ -133,6 +142,8 @@ def _print(results: Sequence[Audit], language: Language) -> None:
     if len(results) > 1:
         blocks.append(table(results, language, width))
     shown = "\n\n".join("\n".join(block) for block in blocks)
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     encoding = sys.stdout.encoding or "utf-8"
     try:
         print(shown.encode(encoding, "backslashreplace").decode(encoding), flush=True)

@@ -83,6 +83,8 @@ def test_a_limit_of_time_is_said(tmp_path: Path) -> None:
         (["--json=c/x.json", "c"], "which is only read; name another place."),
         (["--json=no/x.json", "c"], "there is no directory"),
         (["--edition=99", "c"], "--edition=99"),
+        (["--edition=", "c"], "--edition="),
+        ([""], "a directory is empty; name one that holds a cache: is a variable unset?"),
     ],
 )
 def test_bad_arguments_are_one_sentence(
@@ -96,6 +98,20 @@ def test_bad_arguments_are_one_sentence(
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert told in line
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_an_answer_that_cannot_be_printed_is_not_taken_for_a_broken_cache(
+    where: str, tmp_path: Path
+) -> None:
+    kernel_cache(tmp_path / "c")
+    command = f"{shlex.quote(str(COMMAND))} {shlex.quote(str(tmp_path / 'c'))} {where}"
+    ended = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
+    )
+    (line,) = ended.stderr.splitlines()
+    assert ended.returncode == 2
+    assert "the answer cannot be printed" in line
 
 
 def test_it_needs_neither_hypothesis_nor_the_reference(tmp_path: Path) -> None:
