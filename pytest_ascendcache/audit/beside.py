@@ -12,6 +12,10 @@ from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import selected_packages
+from pytest_ascendcache.caches.recognition import rank_number
+
+INSIDE = "links to what is read anyway"
+_KEPT = "directory is kept"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Beside:
         elif name == "config.ini" and folder.relative.rpartition("/")[2] == "vendors":
             self._vendors(folder, name)
             what = known(name)
+        elif rank_number(name) is not None:
+            account.unread.add(f"{printable(folder.path(name))}: is a file where a rank's {_KEPT}")
+            return
         elif not (what := known(name)):
             account.foreign.add(printable(folder.path(name)))
             return
@@ -56,16 +63,30 @@ class Beside:
                 detail = f"load_priority names {package[:100]}, which is not installed"
                 self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
+    def _real(self, folder: Folder, name: str) -> tuple[str, str]:
+        root = os.path.realpath(self.result.directory)
+        return root, os.path.realpath(os.path.join(root, folder.path(name)))  # noqa: PTH118 - names of any kind
+
+    def leads_inside(self, folder: Folder, name: str) -> bool:
+        """Return whether a link leads to a directory below the audited one, which is read under its
+        own name."""
+        root, target = self._real(folder, name)
+        inside = os.path.isdir(target) and f"{target}/".startswith(f"{root}/")  # noqa: PTH112
+        if inside:
+            self.result.linked.add(target[len(root) + 1 :])
+        return inside
+
     def no_file(self, folder: Folder, name: str, kind: str) -> None:
         """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to
         what a toolchain loads."""
         path, account = folder.path(name), self.result.account
-        root = os.path.realpath(self.result.directory)
-        target = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - names of any kind
+        root, target = self._real(folder, name)
         leads = os.path.isdir(target) or (os.path.exists(target) and is_outside(name))  # noqa: PTH110, PTH112
-        if kind != "a link" or not leads:
+        if name == "op_cache.ini" or (rank_number(name) is not None and not leads):
+            account.unread.add(f"{printable(path)}: is {kind}, where a cache's file or {_KEPT}")
+        elif kind != "a link" or not leads:
             account.foreign.add(printable(path))
-        elif target == root or target.startswith(f"{root}/"):
+        elif f"{target}/".startswith(f"{root}/"):
             card = card_of(path)
             if card is not None and card.surely and card.place == path:
                 detail = (
@@ -73,7 +94,7 @@ class Beside:
                     "directory overwrite each other's files"
                 )
                 self.ledger.add(Check.RANKS_AGREE, path, detail)
-            account.known["links to what is read anyway"] += 1
+            account.known[INSIDE] += 1
         else:
             account.unread.add(
                 f"{printable(path)}: is a link to {printable(target)}, which is not looked at"

@@ -37,7 +37,8 @@ class Audit:
     """The result of auditing one directory.
 
     ``units`` are the judges of its caches and ``kinds`` the caches' kinds, by relative path;
-    ``counted`` are directories whose names count, as those of cards do. ``notes`` are shown
+    ``counted`` are directories whose names count, as those of cards do; ``linked`` are those that
+    links lead to. ``notes`` are shown
     whatever the verdict; ``inapplicable`` says why a rule has nothing to judge here. The
     ``account`` has every name, ``unlisted`` are directories that could not be read, ``changed`` is
     what other processes wrote meanwhile, and ``stopped`` why the search ended early, if it did.
@@ -48,6 +49,7 @@ class Audit:
     units: dict[str, EntryJudge] = field(default_factory=dict)
     kinds: dict[str, CacheKind] = field(default_factory=dict)
     counted: list[str] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)
     found: Mapping[Check, FindingsOfRule] = field(default_factory=dict)
     notes: dict[Check, list[str]] = field(default_factory=dict)
     inapplicable: dict[Check, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
 from pytest_ascendcache.audit.agreement import chip_of
-from pytest_ascendcache.audit.beside import Beside
+from pytest_ascendcache.audit.beside import INSIDE, Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
@@ -23,7 +23,7 @@ from pytest_ascendcache.audit.entries import (
 )
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
 from pytest_ascendcache.audit.indexed import GeGraphs, PackageConfig
-from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
+from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, PreBuilds, RankKernels
 from pytest_ascendcache.audit.owners import Owners
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
@@ -61,10 +61,10 @@ def audit(
 
 _JUDGES: Mapping[CacheKind, type[EntryJudge]] = {
     CacheKind.KERNEL_META: RankKernels,
+    CacheKind.PRE_BUILDS: PreBuilds,
     CacheKind.AKG: AkgKernels,
     CacheKind.GRAPH_CACHE: GraphCache,
     CacheKind.STATIC_OUTPUTS: StaticOutputs,
-    CacheKind.GE_GRAPHS: GeGraphs,
     CacheKind.PACKAGE_CONFIG: PackageConfig,
 }
 """The judges that need nothing but the ledger."""
@@ -82,6 +82,7 @@ class _Scan:
         self._interruptible = watch is not None
         self._watch = watch or WalkWatch()
         self._owners = Owners()
+        self._open: list[tuple[str, str]] = []
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -98,6 +99,9 @@ class _Scan:
                 raise
             result.stopped = "it was interrupted"
         self._owners.conclude(self._ledger)
+        for path, detail in self._open:
+            if any(path in ("", ".") or each.startswith(f"{path}/") for each in result.units):
+                self._ledger.add(Check.PRIVATE_MODES, path or ".", detail)
         now = time.time()
         Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
         result.renewed = self._reader.renewed
@@ -117,8 +121,11 @@ class _Scan:
         self._result.directories += 1
         if card_of(folder.relative) is not None:
             self._result.counted.append(folder.relative)
+        info = os.fstat(folder.descriptor)
         if place is not None:
-            self._attributes(folder, "", os.fstat(folder.descriptor))
+            self._attributes(folder, "", info)
+        elif not info.st_mode & stat.S_ISVTX and (detail := _open_to_all(info, "the directory")):
+            self._open.append((folder.relative, detail))
         judge = None
         if place is not None and place.kind.holds_entries:
             judge = self._judge(place)
@@ -162,6 +169,8 @@ class _Scan:
                 units[unit] = AuditedInstallation(self._ledger, unit=unit)
             elif place.kind is CacheKind.SCRATCH:
                 units[unit] = Scratch(self._ledger, place=path)
+            elif place.kind is CacheKind.GE_GRAPHS:
+                units[unit] = GeGraphs(self._ledger, place=path)
             else:
                 units[unit] = _JUDGES[place.kind](self._ledger)
         return units[unit]
@@ -171,10 +180,12 @@ class _Scan:
     ) -> None:
         """Judge a regular file that is not judged together with another one."""
         account = self._result.account
-        if place is None and not name.endswith(".o"):
-            self._beside.file(folder, name)
-            return
         info = folder.look(name)
+        if info is not None and place is None and not name.endswith(".o"):
+            self._beside.file(folder, name)
+            if name == "op_cache.ini" and (detail := _open_to_all(info, "the file")):
+                self._ledger.add(Check.PRIVATE_MODES, folder.path(name), detail)
+            return
         if info is None:
             self._result.changed.add(f"{folder.path(name)} went away")
             return
@@ -244,7 +255,7 @@ class _Scan:
         self, folder: Folder, name: str, judge: EntryJudge | None, place: CachePlace | None
     ) -> None:
         """Judge a link, pipe, socket or device."""
-        path, info = folder.path(name), folder.look(name)
+        path, info, account = folder.path(name), folder.look(name), self._result.account
         if info is None:
             self._result.changed.add(f"{path} went away")
             return
@@ -252,21 +263,29 @@ class _Scan:
         if place is None or isinstance(judge, Scratch):
             self._beside.no_file(folder, name, kind)
             return
-        self._unread(path, f"is {kind}")
-        if judge is not None and self._blamed(folder, name, judge, info):
-            return
+        if kind == "a link" and self._beside.leads_inside(folder, name):
+            account.known[INSIDE] += 1
+        else:
+            self._unread(path, f"is {kind}")
+            if judge is not None and self._blamed(folder, name, judge, info):
+                return
         detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""
-        if info.st_mode & stat.S_IWOTH:
-            what, size = ("the file", info.st_size) if name else ("the directory", 0)
-            mode = stat.S_IMODE(info.st_mode)
-            detail = f"{what} has mode {mode:04o}: everybody can put code into it"
+        what, size = ("the file", info.st_size) if name else ("the directory", 0)
+        if detail := _open_to_all(info, what):
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
         self._owners.add(folder.relative, _path(folder, name), info.st_uid)
+
+
+def _open_to_all(info: os.stat_result, what: str) -> str:
+    """Return what is wrong with the mode of something that all users may write; empty if they may
+    not."""
+    mode = stat.S_IMODE(info.st_mode)
+    return f"{what} has mode {mode:04o}: everybody can put code into it" if mode & 2 else ""
 
 
 def _path(folder: Folder, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from pytest_ascendcache.audit.agreement import CHIP, is_same_chip
@@ -16,7 +16,7 @@ from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.mindspore import RankKernels
-from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
+from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader, is_large
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
@@ -25,6 +25,11 @@ from pytest_ascendcache.contract import Edition
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _ONLY_GRAPHS = "graphs have no metadata with a digest or a name"
+_NOWHERE = "where no toolchain looks: they are compiled again; move them, or remove them"
+_EMPTY = (
+    "has no entry: everything is compiled again at the next start; if there was a cache, look for "
+    "a volume that is not mounted, or for another path"
+)
 _INI, _VERSION = "op_cache.ini", "version.info"
 
 
@@ -41,6 +46,7 @@ class Summary:
     environment: Mapping[str, str]
     now: float
     edition: Edition
+    _read: dict[Path | None, dict[str, Ini]] = field(default_factory=dict)
 
     def conclude(self) -> None:
         """Add findings about several files, notes, and the rules that do not apply."""
@@ -79,9 +85,9 @@ class Summary:
         if not socs:
             self.result.inapplicable |= dict.fromkeys((Check.INI, Check.SIZE), _NO_CANN)
         parents = {unit: self._kernel_cache(unit) for unit in socs}
-        inis = {parent: self._inis(parent) for parent in {*parents.values()}}
+        self._read.update({parent: self._inis(parent) for parent in {*parents.values()}})
         for unit, soc in sorted(socs.items()):
-            limits, origin = limits_of(inis[parents[unit]], self.environment, self.edition)
+            limits, origin = limits_of(self._read[parents[unit]], self.environment, self.edition)
             name = printable(unit or self.result.directory.name)
             total, notes = soc.aging.total, self._notes(Check.SIZE)
             if limits.bytes is None:
@@ -142,7 +148,12 @@ class Summary:
         except OSError:
             return None  # nothing needs to exist outside of the audited directory
         else:
-            return content.data if content is not None else None
+            if content is not None and is_large(content.info):
+                size = content.info.st_size
+                detail = f"has {size} bytes: no settings are that large"
+                self.ledger.add(Check.INI, self._relative(place / name), detail, size)
+            elif content is not None:
+                return content.data
         return None
 
     def _relative(self, path: Path) -> str:
@@ -189,6 +200,12 @@ class Summary:
             if not isinstance(judge, (KernelFolder, RankKernels)):
                 continue
             self._debugged(unit, judge.toolchains)
+            if isinstance(judge, RankKernels) and len(judge.chips) > 1:
+                chips = ", ".join(
+                    f"{count} for {chip}" for chip, count in sorted(judge.chips.items())
+                )
+                detail = f"has kernels of several chips: {chips}"
+                self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
             (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
             # Another compiler's objects have been reported as that.
             for machine, count in others if len(judge.toolchains.counts) < 2 else ():
@@ -198,7 +215,7 @@ class Summary:
             if not isinstance(judge, SocCache):
                 continue
             cache = self._kernel_cache(unit)
-            for path, ini in self._inis(cache).items() if judge.stamps else ():
+            for path, ini in self._read[cache].items() if judge.stamps else ():
                 for key, value in ini.stamps.items():
                     said = {
                         version: n for (name, version), n in judge.stamps.items() if name == key
@@ -264,8 +281,26 @@ class Summary:
             result.inapplicable[Check.NOT_EMPTY] = "there is build scratch in it and no cache"
         read_all = not (result.unlisted.count or result.changed.count or result.stopped)
         if sum(each.entries for each in judges) == 0 and nothing_else and read_all:
-            detail = (
-                "has no entry: everything is compiled again at the next start; if there was a "
-                "cache, look for a volume that is not mounted, or for another path"
-            )
-            self.ledger.add(Check.NOT_EMPTY, ".", detail)
+            self.ledger.add(Check.NOT_EMPTY, ".", _EMPTY)
+            return
+        for unit, judge in sorted(result.units.items()):
+            if not result.kinds.get(unit, CacheKind.KERNELS).is_flat:
+                continue
+            above = str(PurePath(unit).parent)
+            is_below = unit != above and above in result.kinds and result.kinds[above].is_flat
+            if judge.entries and is_below:
+                detail = f"{judge.entries} entries lie below {printable(above)}, {_NOWHERE}"
+                self.ledger.add(Check.LEFTOVERS, unit, detail)
+            elif judge.entries and self._is_no_chip(unit):
+                detail = (
+                    f"{judge.entries} entries are in a directory that no chip is called, {_NOWHERE}"
+                )
+                self.ledger.add(Check.LEFTOVERS, unit, detail)
+            elif not judge.entries and read_all and not is_below and isinstance(judge, SocCache):
+                self.ledger.add(Check.NOT_EMPTY, unit or ".", _EMPTY)
+
+    def _is_no_chip(self, unit: str) -> bool:
+        """Return whether a directory is in the place of a chip's and no chip is called so."""
+        place = self.result.directory / unit
+        is_soc = self.result.kinds[unit] is CacheKind.SOC and place.parent.name == "kernel_cache"
+        return is_soc and not CHIP.fullmatch(place.name) and unit not in self.result.linked
