@@ -26,6 +26,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     graphs,
     installed_kernels,
     kernel_cache,
+    package,
     put,
     rank_kernel,
     ranks,
@@ -222,7 +223,7 @@ def installed_object_is_a_link(root: Path) -> None:
 
 @unsound(UNDECIDED)
 def chip_is_a_link_to_elsewhere(root: Path) -> None:
-    elsewhere = kernel_cache(root / "elsewhere")
+    elsewhere = kernel_cache(root.with_name("elsewhere"))
     cache = kernel_cache(root / "cache")
     shutil.rmtree(cache.soc)
     cache.soc.symlink_to(elsewhere.soc)
@@ -678,7 +679,225 @@ def half_a_download(root: Path) -> None:
     put(kernel_cache(root).soc / f"te_mul_{'1' * 64}.o.filepart", elf_object(b"half")[:80])
 
 
+# ---- objects beside JSON files that describe none, and other things that nobody judged
+
+
+for _stem, _described in {
+    "mul_custom": {},
+    "add_compute": {},
+    f"te_add_{'7' * 64}": {"jsonList": []},
+    f"te_add_{'8' * 64}": {"jsonList": 5},
+    f"te_add_{'9' * 64}_pre": {"pattern": "Opaque"},
+}.items():
+
+    def _undescribed(root: Path, stem: str = _stem, described: dict[str, Any] = _described) -> None:
+        soc = kernel_cache(root).soc
+        put(soc / f"{stem}.json", described)
+        put(soc / f"{stem}.o", b"garbage")
+
+    UNSOUND.append(Case(f"object_beside_{_stem[:8]}{_stem[-5:]}", _undescribed, least=UNDECIDED))
+
+
+@unsound(FAIL)
+def object_called_like_debug_output_is_cut(root: Path) -> None:
+    os.truncate(entry(kernel_cache(root).soc, "add_compute").object, 100)
+
+
+@unsound(FAIL)
+def pre_build_result_is_cut(root: Path) -> None:
+    ranks(root)
+    put(root / "rank_0/kernel_meta/tbe_prebuild_res/square_1234567_0.json", '{"pattern": ')
+
+
+@unsound(WARN)
+def cache_copied_one_level_too_deep(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    shutil.copytree(soc, soc / soc.name)
+
+
+@unsound(WARN)
+def rank_whose_kernels_lie_one_level_too_deep(root: Path) -> None:
+    place = ranks(root, 2)[1][0].metadata.parent
+    shutil.move(shutil.copytree(place, root / "aside"), place / "kernel_meta")
+    for path in place.glob("*.*"):
+        path.unlink()
+
+
+@unsound(WARN)
+def chip_directory_that_no_chip_is_called(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    soc.rename(soc.with_name("Ascend910B1 copy"))
+
+
+@unsound(WARN)
+def one_chip_was_emptied(root: Path) -> None:
+    for path in (kernel_cache(root).soc.parent / "Ascend310P3").iterdir():
+        path.unlink()
+
+
+@unsound(FAIL)
+def kernels_of_310_in_the_directory_of_310p3(root: Path) -> None:
+    cann_entry(root / "kernel_cache/Ascend310P3", 1, "kernels, Ascend310")
+
+
+@unsound(FAIL)
+def kernels_of_the_first_910_in_the_directory_of_910b1(root: Path) -> None:
+    cann_entry(root / "kernel_cache/Ascend910B1", 1, "kernels, Ascend910")
+
+
+@unsound(WARN)
+def rank_with_kernels_for_two_chips(root: Path) -> None:
+    for chip, kernel in zip(("Ascend310P3", "Ascend910B1"), ranks(root, 1)[0], strict=False):
+        info = kernel.metadata.with_suffix(".info")
+        edit(info, lambda fields, chip=chip: fields.update(SocInfo={"socVersion": chip}))
+
+
+@unsound(FAIL)
+def info_records_nothing(root: Path) -> None:
+    put(ranks(root)[1][0].metadata.with_suffix(".info"), {})
+
+
+@unsound(FAIL)
+def installed_metadata_names_another_object(root: Path) -> None:
+    (path,) = installed_kernels(root).rglob("*_d0.json")
+    edit(path, lambda fields: fields.update(binFileName="other_kernel"))
+
+
+@unsound(FAIL)
+def index_of_installed_kernels_names_none(root: Path) -> None:
+    index = installed_kernels(root) / "config/ascend910b/binary_info_config.json"
+    edit(index, lambda fields: fields["Add"].update(staticList=[]))
+
+
+def documented_outputs(root: Path) -> Path:
+    """Write the outputs of a run as the document shows them, and return its package."""
+    run = root / "aclnn_static_shape_kernel_outputs/20260101101112123456_41_outputs"
+    for place in ("41", "41_debug"):
+        put(run / place / "Add_float_ND_1_8_0.json", {"op_type": "Add", "inputs": []})
+    return package(run / "static_kernel_260101101112123456.run")
+
+
+@unsound(WARN)
+def documented_outputs_without_a_package(root: Path) -> None:
+    documented_outputs(root).unlink()
+
+
+@unsound(FAIL)
+def record_of_nothing(root: Path) -> None:
+    put(documented_outputs(root).parent / "41/Add_float_ND_1_8_0.json", {})
+
+
+def summed(root: Path, change: Callable[[bytes], bytes] = bytes, behind: bytes = b"") -> None:
+    """Write a package that has a checksum only (``makeself --nomd5``)."""
+    payload = b"\x1f\x8bhello world"
+    head = f'#!/bin/sh\nCRCsum="396763238"\nskip="5"\nfilesizes="{len(payload)}"\nexit 0\n'
+    path = documented_outputs(root)
+    path.write_bytes(head.encode() + change(payload) + behind)
+
+
+@unsound(FAIL)
+def package_with_another_checksum(root: Path) -> None:
+    summed(root, lambda data: data.replace(b"w", b"W"))
+
+
+@unsound(FAIL)
+def package_with_a_script_behind_it(root: Path) -> None:
+    summed(root, behind=b"rm -rf /\n")
+
+
+@unsound(FAIL)
+def index_of_ge_names_nothing(root: Path) -> None:
+    edit(ge_graphs(root).parent / "bert_b8.idx", lambda fields: fields.update(cache_file_list=[]))
+
+
+@unsound(UNDECIDED)
+def rank_on_a_volume_that_is_not_mounted(root: Path) -> None:
+    ranks(root, 2)
+    (root / "rank_2").symlink_to("/nowhere/rank_2")
+
+
+@unsound(UNDECIDED)
+def rank_that_is_a_file(root: Path) -> None:
+    ranks(root, 2)
+    put(root / "rank_2", b"")
+
+
+@unsound(UNDECIDED)
+def limits_are_a_link(root: Path) -> None:
+    kernel_cache(root)
+    (root / "op_cache.ini").symlink_to("/etc/hostname")
+
+
+@unsound(WARN)
+def limits_that_everybody_may_write(root: Path) -> None:
+    kernel_cache(root)
+    limits = INI + "max_op_cache_size=500\nremain_cache_size_ratio=50\n"
+    put(root / "op_cache.ini", limits).chmod(0o666)
+
+
+@unsound(WARN)
+def everybody_may_replace_the_cache(root: Path) -> None:
+    kernel_cache(root / "cache")
+    (root / "cache").chmod(0o777)
+
+
+@unsound(FAIL)
+def digest_of_an_object_of_akg_is_a_number(root: Path) -> None:
+    edit(akg_kernel(root).metadata, lambda fields: fields.update(objSha256=7))
+
+
 # ---- sound, and unusual
+
+
+@sound()
+def pre_builds_of_mindspore(root: Path) -> None:
+    ranks(root)
+    put(root / "rank_0/kernel_meta/tbe_prebuild_res/square_1234567_0.json", {"pattern": "x"})
+    put(root / "rank_0/kernel_meta/not_support_fusion_op.cache", "Square\n")
+
+
+@sound()
+def libraries_of_a_rank(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel in kernels:
+            stem = kernel.metadata.stem
+            kernel.object.rename(kernel.object.with_name(f"lib{stem}.so"))
+            name = {"binFileName": f"lib{stem}", "binFileSuffix": ".so"}
+            edit(kernel.metadata, lambda fields, name=name: fields.update(name))
+
+
+@sound()
+def custom_kernel_called_pre(root: Path) -> None:
+    entry(kernel_cache(root).soc, "rms_pre")
+
+
+@sound(WARN)
+def chip_is_a_link_to_what_is_beside_it(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    soc.rename(soc.with_name("store"))
+    soc.symlink_to("store")
+
+
+@sound()
+def graph_of_ge_by_its_whole_path(root: Path) -> None:
+    graph = ge_graphs(root)
+    listed = [{"graph_key": "bert_b8", "cache_file_name": str(graph.absolute())}]
+    edit(graph.parent / "bert_b8.idx", lambda fields: fields.update(cache_file_list=listed))
+
+
+@sound()
+def outputs_as_the_document_shows_them(root: Path) -> None:
+    documented_outputs(root)
+
+
+@sound()
+def package_with_a_checksum_only(root: Path) -> None:
+    summed(root)
+
+
+@sound()
+def first_910_under_both_of_its_names(root: Path) -> None:
+    cann_entry(root / "kernel_cache/Ascend910A", 1, "kernels, Ascend910")
 
 
 @sound()

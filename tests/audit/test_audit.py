@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import tempfile
 import tracemalloc
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,10 @@ from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.loading import load_scenes
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
+    akg_kernel,
     cann_entry,
     digest,
+    edit,
     elf_object,
     graphs,
     installed_kernels,
@@ -450,3 +454,43 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
 )
 def test_limits_that_nothing_reads_are_named(text: str, problems: tuple[str, ...]) -> None:
     assert read_ini(text.encode()).problems == problems
+
+
+def test_a_large_file_of_limits_is_not_called_empty_and_each_fault_of_it_is_counted_once(
+    tmp_path: Path,
+) -> None:
+    cache = kernel_cache(tmp_path)
+    for kernel in cache.entries:
+        edit(kernel.metadata, lambda fields: fields.update(adk_version="7.7"))
+    put(cache.ini, INI + "max_op_cache_size=500MB\nremain_cache_size_ratio=50\n")
+    assert look(tmp_path).found[Check.INI].count == 1
+    cache.ini.write_bytes(b"#" * (17 << 20))
+    (finding,) = look(tmp_path).found[Check.INI].first
+    assert finding.detail == f"has {17 << 20} bytes: no settings are that large"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data + b"x" * 999, "has 999 bytes more than its head says"),
+        (lambda data: data[:-60] + b"?" + data[-59:], "sha256 of the payload is"),
+        (lambda data: data[:-40], "is cut: a ZIP archive has its directory at the end"),
+    ],
+)
+def test_what_happened_to_a_package_is_not_said_the_other_way_round(
+    change: Callable[[bytes], bytes], told: str, tmp_path: Path
+) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("kernel.o", elf_object(b"static"))
+    rest = b"exec python3 $0\n" + archive.getvalue()
+    path = static_outputs(tmp_path)
+    path.write_bytes(change(f"#!/bin/sh\nsha256={digest(rest)}\n".encode() + rest))
+    found = [each for one in look(tmp_path).found.values() for each in one.first]
+    assert len(found) == 1
+    assert told in found[0].detail
+
+
+def test_a_library_of_akg_that_is_missing_is_not_called_another_object(tmp_path: Path) -> None:
+    akg_kernel(tmp_path).object.unlink()
+    assert broken(look(tmp_path)) == {"audit/whole-entries"}

@@ -339,7 +339,7 @@ def lock_left(cache: KernelCache) -> None:
 
 @_wrong(static_outputs, LEFTOVERS, what="the working directory of a compile of static kernels")
 def static_work_left(run: Path) -> None:
-    put(run.parent / "41_opcompile_extent" / "Add_d0.json", {})
+    put(run.parent / "41_opcompile_extent" / "Add_d0.json", {"op_type": "Add"})
 
 
 @_wrong(static_outputs, INSIDE, what="an index of packages that names another directory's")
