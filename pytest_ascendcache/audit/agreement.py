@@ -11,33 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.chips import QUOTED_CHIP, is_same_chip
 from pytest_ascendcache.caches.elf import ElfError, functions
 
 _DIGEST = re.compile(r"[0-9a-f]{32,64}|(?<=_)\d{8,20}(?=_|$)", re.IGNORECASE)
 """The part of a kernel's name that tells it from others: hex digits, or MindSpore's number."""
 
-CHIP = re.compile(r"ascend\d\w*", re.IGNORECASE)
-QUOTED_CHIP = re.compile(rb'"(ascend\d\w*)"', re.IGNORECASE)
-"""A chip that metadata names, whatever the field is called."""
-
 _NAME = b'"kernelName"'
 """A key that is also in lists, once for each core."""
-
-
-def chip_of(path: str) -> str:
-    """Return the chip that the last of a path's names is; empty if none is a chip."""
-    return next((each for each in reversed(path.split("/")) if CHIP.fullmatch(each)), "")
-
-
-_VARIANTS = {"ascend310": "", "ascend910": "(?:[ab]|pro[ab]|premiuma)?"}
-"""What may follow a name that others begin with: Ascend310P and Ascend910B1 are other chips."""
-
-
-def is_same_chip(one: str, other: str) -> bool:
-    """Return whether one of two names is the other's, with or without a variant."""
-    short, long = sorted((one.lower(), other.lower()), key=len)
-    variants = _VARIANTS.get(short, ".*")
-    return long.startswith(short) and re.fullmatch(variants, long[len(short) :]) is not None
 
 
 def foreign_name(fields: Mapping[str, Any], stem: str, data: bytes, folder: Folder) -> str:

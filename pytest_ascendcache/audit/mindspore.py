@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import Any
 
 from pytest_ascendcache.audit.agreement import (
-    QUOTED_CHIP,
     disagreement,
     foreign_name,
     missing_symbol,
@@ -34,6 +33,7 @@ from pytest_ascendcache.audit.entries import (
 )
 from pytest_ascendcache.audit.findings import Check
 from pytest_ascendcache.audit.reading import Folder, numbers, short
+from pytest_ascendcache.caches.chips import QUOTED_CHIP
 from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, split
 
 _RANK_SUFFIXES = (".json", ".o", ".so", ".info")

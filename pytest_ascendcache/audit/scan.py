@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
-from pytest_ascendcache.audit.agreement import chip_of
 from pytest_ascendcache.audit.beside import INSIDE, Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
@@ -31,6 +30,7 @@ from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
 from pytest_ascendcache.audit.summary import Summary
 from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, WalkWatch
+from pytest_ascendcache.caches.chips import chip_of
 from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from pytest_ascendcache.audit.agreement import CHIP, is_same_chip
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.compare import CardsOfJobs
+from pytest_ascendcache.audit.emptiness import judge_emptiness
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
@@ -20,16 +20,12 @@ from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reade
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
+from pytest_ascendcache.caches.chips import CHIP, is_same_chip
 from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Edition
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _ONLY_GRAPHS = "graphs have no metadata with a digest or a name"
-_NOWHERE = "where no toolchain looks: they are compiled again; move them, or remove them"
-_EMPTY = (
-    "has no entry: everything is compiled again at the next start; if there was a cache, look for "
-    "a volume that is not mounted, or for another path"
-)
 _INI, _VERSION = "op_cache.ini", "version.info"
 
 
@@ -66,7 +62,7 @@ class Summary:
         self._machines()
         self._chips()
         CardsOfJobs(result, self.ledger, self.reader).conclude()
-        self._emptiness()
+        judge_emptiness(result, self.ledger)
         notes = self._notes(Check.WHOLE_ENTRIES)
         notes.append(result.describe())
         notes += result.account.lines()
@@ -271,36 +267,3 @@ class Summary:
                         "every key holds its chip, so one of the two is a copy"
                     )
                     self.ledger.add(Check.AGREEMENT, one, detail)
-
-    def _emptiness(self) -> None:
-        """Warn of a cache without a single entry: it was lost, or is not where one thinks."""
-        result = self.result
-        judges = [each for each in result.units.values() if not isinstance(each, Scratch)]
-        nothing_else = not any(isinstance(each, Scratch) for each in result.units.values())
-        if not judges and not nothing_else:
-            result.inapplicable[Check.NOT_EMPTY] = "there is build scratch in it and no cache"
-        read_all = not (result.unlisted.count or result.changed.count or result.stopped)
-        if sum(each.entries for each in judges) == 0 and nothing_else and read_all:
-            self.ledger.add(Check.NOT_EMPTY, ".", _EMPTY)
-            return
-        for unit, judge in sorted(result.units.items()):
-            if not result.kinds.get(unit, CacheKind.KERNELS).is_flat:
-                continue
-            above = str(PurePath(unit).parent)
-            is_below = unit != above and above in result.kinds and result.kinds[above].is_flat
-            if judge.entries and is_below:
-                detail = f"{judge.entries} entries lie below {printable(above)}, {_NOWHERE}"
-                self.ledger.add(Check.LEFTOVERS, unit, detail)
-            elif judge.entries and self._is_no_chip(unit):
-                detail = (
-                    f"{judge.entries} entries are in a directory that no chip is called, {_NOWHERE}"
-                )
-                self.ledger.add(Check.LEFTOVERS, unit, detail)
-            elif not judge.entries and read_all and not is_below and isinstance(judge, SocCache):
-                self.ledger.add(Check.NOT_EMPTY, unit or ".", _EMPTY)
-
-    def _is_no_chip(self, unit: str) -> bool:
-        """Return whether a directory is in the place of a chip's and no chip is called so."""
-        place = self.result.directory / unit
-        is_soc = self.result.kinds[unit] is CacheKind.SOC and place.parent.name == "kernel_cache"
-        return is_soc and not CHIP.fullmatch(place.name) and unit not in self.result.linked
