@@ -8,15 +8,17 @@ from pytest_ascendcache.release.configuration import (
     contradictions,
     debug_problems,
     is_forced,
+    own_cache,
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
 from pytest_ascendcache.release.inputs import file_sha256, package_stamps, read_digests
 from pytest_ascendcache.release.kernels import (
+    compared_caches,
     copy_cache,
+    holds_files,
     outdated_kernels,
     rank_directories,
     rank_problems,
-    soc_directory,
     unserving_caches,
     unusable_caches,
 )
@@ -52,6 +54,7 @@ __all__ = [
     "ReleaseFileError",
     "SamplesError",
     "cache_mode_problems",
+    "compared_caches",
     "contradictions",
     "copy_cache",
     "debug_problems",
@@ -60,10 +63,12 @@ __all__ = [
     "file_sha256",
     "float32_outputs",
     "has_two_implementations",
+    "holds_files",
     "is_forced",
     "kept_file_problems",
     "options_digest",
     "outdated_kernels",
+    "own_cache",
     "package_stamps",
     "precision_file_problems",
     "rank_directories",
@@ -74,7 +79,6 @@ __all__ = [
     "recorded_inputs",
     "release_settings",
     "sample_inputs",
-    "soc_directory",
     "story",
     "unknown_nodes",
     "unknown_types",

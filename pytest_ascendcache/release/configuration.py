@@ -19,7 +19,12 @@ from pytest_ascendcache.contract.options import DEFAULT_CACHE_MODE
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.environment import environment_problems
 from pytest_ascendcache.release.file import CACHE_PATH, TUNE_BANK, Release
-from pytest_ascendcache.release.kernels import kernel_cache
+from pytest_ascendcache.release.kernels import (
+    KERNEL_CACHE,
+    compared_caches,
+    kernel_cache,
+    soc_directory,
+)
 from pytest_ascendcache.release.problem import Problem
 
 RELEASE_MODES = (CacheMode.DISABLE, CacheMode.FORCE)
@@ -47,6 +52,19 @@ def cache_mode_problems(release: Release) -> list[Problem]:
 def is_forced(release: Release) -> bool:
     """Return whether the release is compiled under force."""
     return release.options.get(atc.CACHE_MODE) == CacheMode.FORCE.value
+
+
+def own_cache(release: Release) -> Path | None:
+    """Return the cache that the release's own command takes kernels from, if it exists and is none
+    of those that are compared."""
+    named = release.options.get(atc.CACHE_DIR) or release.environment.get(CACHE_PATH)
+    if not named or release.options.get(atc.CACHE_MODE) != CacheMode.ENABLE.value:
+        return None
+    directory = release.place(named) / KERNEL_CACHE / release.soc
+    compared = {soc_directory(each, release.soc) for each in compared_caches(release)}
+    is_known = directory.resolve() in {each.resolve() for each in compared if each is not None}
+    filled = not is_known and any(directory.glob("*.o"))
+    return directory if filled and not debug_problems(release) else None
 
 
 def debug_problems(release: Release) -> list[Problem]:

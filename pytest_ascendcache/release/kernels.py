@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from pytest_ascendcache.caches import read_entries
-from pytest_ascendcache.caches.recognition import rank_number
+from pytest_ascendcache.caches.chips import QUOTED_CHIP, is_same_chip
+from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, rank_number, recognise
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH, Release
@@ -27,7 +27,11 @@ from pytest_ascendcache.release.manifest import read_manifest
 from pytest_ascendcache.release.problem import Problem, names
 
 KERNEL_CACHE = "kernel_cache"
-_CHIP = re.compile(r"Ascend\d\w*")
+_OF_RANKS = ("kernel_meta/*.json", "graph_cache/*.mindir", "kernel_cache/*/*.json")
+"""What a rank's directory has of each kind of cache."""
+_PEEK = 256
+"""How many names decide what a directory is, as in an audit."""
+
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """The errors of a link that leads to no file."""
 
@@ -52,6 +56,40 @@ def soc_directory(cache: Path, soc: str) -> Path | None:
     return directory if directory.is_dir() else None
 
 
+def holds_files(cache: Path) -> bool:
+    """Return whether there is any file in a cache."""
+    return any(inside for _, _, inside in os.walk(cache))
+
+
+def chip_directories(cache: Path) -> list[Path]:
+    """Return every directory of a chip with entries that an audit finds in a cache, but those that
+    lie in another one, where nothing looks."""
+    found, places = list[Path](), dict[Path, CachePlace | None]()
+    for text, directories, inside in os.walk(cache):
+        path = Path(text)
+        names = islice(chain(directories, inside), _PEEK)
+        place = recognise(path, str(path.relative_to(cache)), places.get(path.parent), [*names])
+        places[path] = place
+        is_soc = place is not None and place.kind is CacheKind.SOC and path.parent not in found
+        if is_soc and any(each.endswith((".json", ".o")) for each in inside):
+            found.append(path)
+    return sorted(found)
+
+
+def compared_caches(release: Release) -> list[Path]:
+    """Return the shipped caches that have a directory of the release's chip. Where others lie below
+    a cache, such as those of several cards, each of their directories of the chip is one."""
+    found: dict[Path, Path] = {}
+    for cache in release.caches:
+        own = soc_directory(cache, release.soc)
+        if own is not None:
+            found.setdefault(own.resolve(), cache)
+        for each in chip_directories(cache):
+            if each.name == release.soc:
+                found.setdefault(each.resolve(), each)
+    return [*found.values()]
+
+
 def unusable_caches(release: Release) -> list[Problem]:
     """Report shipped caches of which nothing is used: their kernels are all for other chips, or lie
     a level too high for the release's own option or variable."""
@@ -70,14 +108,9 @@ def unusable_caches(release: Release) -> list[Problem]:
                 )
             )
             continue
-        if not above.is_dir() or soc_directory(cache, release.soc) is not None:
-            continue
-        chips = sorted(
-            each.name
-            for each in (cache, *above.iterdir())
-            if each.is_dir() and _CHIP.fullmatch(each.name)
-        )
-        if chips:
+        directories = chip_directories(cache)
+        chips = sorted({each.name for each in directories})
+        if chips and release.soc not in chips and soc_directory(cache, release.soc) is None:
             found.append(
                 Problem(
                     f"{cache} has kernels of {names(chips)} only, and the release is for "
@@ -100,7 +133,7 @@ def unserving_caches(release: Release) -> list[Problem]:
     kernels = {**golden.kernels, **(golden.model or {})}
     digests = {each.sha256 for each in kernels.values()}
     names_of = {each.partition("__kernel")[0] for each in golden.model or {}}
-    for cache in release.caches:
+    for cache in compared_caches(release):
         directory = soc_directory(cache, release.soc)
         entries = read_entries(directory).values() if directory is not None else ()
         objects = [each.object_path for each in entries if each.object_path.is_file()]
@@ -162,7 +195,7 @@ def outdated_kernels(release: Release) -> list[Problem]:
     """
     newest = max(map(_newest, release.knowledge_base))
     found = []
-    for cache in release.caches:
+    for cache in compared_caches(release):
         directory = soc_directory(cache, release.soc)
         if directory is None:
             continue
@@ -245,7 +278,7 @@ def rank_problems(release: Release) -> list[Problem]:
     cards = range(release.cards)
     all_ranks = {cache: rank_directories(cache) for cache in release.caches}
     kept = {
-        cache: [n for n, path in ranks.items() if any(path.glob("kernel_meta/*.o"))]
+        cache: [n for n, path in ranks.items() if any(map(any, map(path.glob, _OF_RANKS)))]
         for cache, ranks in all_ranks.items()
     }
     # Each of several machines may have a cache of its own cards.
@@ -267,4 +300,17 @@ def rank_problems(release: Release) -> list[Problem]:
         if others:
             wanted = f"caches of {release.cards} cards only"
             found.append(Problem(f"{cache} has {names(others)}", wanted))
+        infos = (each for path in ranks.values() for each in path.glob("kernel_meta/*.info"))
+        said = {chip for each in infos if (chip := _chip_of(each))}
+        if foreign := sorted(each for each in said if not is_same_chip(each, release.soc)):
+            how = f"{cache} has kernels for {names(foreign)} by their .info"
+            found.append(Problem(how, f"kernels for {release.soc}"))
     return found
+
+
+def _chip_of(info: Path) -> str:
+    try:
+        chip = QUOTED_CHIP.search(b"".join(read_quietly(info)))
+    except OSError:
+        return ""  # audits say what cannot be read
+    return chip[1].decode() if chip is not None else ""

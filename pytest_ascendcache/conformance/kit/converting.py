@@ -33,12 +33,14 @@ _SHELL = re.compile("ASCEND_|LD_LIBRARY_PATH$|PATH$|PYTHONPATH$")
 @dataclass(frozen=True)
 class Stage:
     """One conversion on a cache, or several at once. ``cards`` is the number of cards that convert
-    at once, 0 for a single conversion without a card's variables."""
+    at once, 0 for a single conversion without a card's variables. Where the cache is not
+    ``marked``, all of the model can be compared, and not where a kernel came from."""
 
     name: str
     source: str
     mode: CacheMode
     cards: int = 0
+    marked: bool = True
 
 
 class Converter:
@@ -106,7 +108,9 @@ class Converter:
                         if shipped is not None:
                             self._copy(shipped, place.cache, content)
                     is_live = True
-                    made = self._convert(requests, place.cache if watched else None)
+                    made = self._convert(
+                        requests, place.cache if watched and stage.marked else None
+                    )
                     self._ensure_unchanged()
                     place.keep(stage.name, made, watched and stage is not stages[-1])
                 every += [replace(each, source=stage.source) for each in made]

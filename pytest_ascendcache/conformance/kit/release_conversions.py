@@ -24,7 +24,7 @@ from pytest_ascendcache.release import (
     KernelDigest,
     Problem,
     Release,
-    soc_directory,
+    compared_caches,
 )
 from pytest_ascendcache.toolchains import KernelRunError
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _ANNOUNCED = 10.0
 """Seconds that a conversion takes before the user is told how many more will follow."""
 
+_PLAIN = "plain"
 FRESH = "fresh"
 """Name of the conversion without a cache, which all others are compared with."""
 
@@ -91,22 +92,20 @@ class ReleaseConversions:
         """Conversions into a new cache, from it, and, if the release is forced, under force."""
         stages = [
             Stage("cold", "a conversion into a new cache", CacheMode.ENABLE),
+            Stage(_PLAIN, "a conversion from a filled cache", CacheMode.ENABLE, marked=False),
             Stage("warm", "a conversion from a warm cache", CacheMode.ENABLE),
         ]
         if self._is_forced:
             stages.append(Stage("force", "a conversion under force", CacheMode.FORCE))
         return self._converter.converted("new-cache", stages, watched=True)
 
-    def shipped(self) -> list[Conversion]:
+    def shipped(self, marked: bool = True) -> list[Conversion]:
         """A conversion from a copy of each shipped cache that has entries for the release's chip.
         Raises NotDecidable if a cache changes while it is copied."""
-        conversions: list[Conversion] = []
-        for place in self.release.caches:
-            if soc_directory(place, self.release.soc) is not None:
-                stage = Stage("shipped", f"a conversion from {place}", CacheMode.ENABLE)
-                conversions += self._converter.converted(
-                    "shipped", [stage], watched=True, shipped=place
-                )
+        name, conversions = "shipped" if marked else f"shipped-{_PLAIN}", list[Conversion]()
+        for place in compared_caches(self.release):
+            stage = Stage(name, f"a conversion from {place}", CacheMode.ENABLE, marked=marked)
+            conversions += self._converter.converted(name, [stage], watched=True, shipped=place)
         return conversions
 
     def together(self, cards: int) -> list[Conversion]:
@@ -130,6 +129,20 @@ class ReleaseConversions:
                 raise NotDecidable(f"two fresh conversions give different kernels {first}")
         # Kernels that the model has come first: such a line names the entry they came from.
         return [_problem(each, who) for each in sorted(unlike, key=lambda each: each.found is None)]
+
+    def unlike_around_kernels(self, conversion: Conversion) -> list[Problem]:
+        """How a model differs from a fresh one outside of its kernels. A marked kernel changes what
+        is around it, and where two fresh models differ nothing is compared, which is noted."""
+        parts, fresh = conversion.parts, self.fresh_parts
+        if parts is None or parts.rest == fresh.rest or any(k.served_from for k in parts.kernels):
+            return []
+        if self.fresh_parts_again().rest != fresh.rest:
+            note = f"{self.release.name}: only kernels were compared: two fresh models differ"
+            if note not in self.cache.evidence.notes:
+                self.cache.evidence.notes.append(note)
+            return []
+        how = f"{conversion.source} differs outside of the kernels, {parts.size} bytes"
+        return [Problem(how, f"a fresh conversion's {fresh.size} bytes, which are always the same")]
 
     @property
     def fresh_parts(self) -> ModelParts:
@@ -170,11 +183,12 @@ class ReleaseConversions:
         """Positive control: whether the fresh model's outputs depend on its inputs.
 
         Without it, equal outputs of two models mean nothing. The other inputs are the same elements
-        in reverse order, and zeros; a run that fails with them proves nothing.
+        in reverse order, zeros and ones; a run that fails with them proves nothing.
         """
         import numpy as np
 
-        changes: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...] = (np.flip, np.zeros_like)
+        changes: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...]
+        changes = np.flip, np.zeros_like, np.ones_like
         for change in changes:
             other = {name: np.ascontiguousarray(change(value)) for name, value in inputs.items()}
             try:
@@ -215,7 +229,7 @@ class ReleaseConversions:
     def _others(self) -> int:
         """The most conversions that may follow the first one."""
         cards = min(self.release.cards, AT_ONCE)
-        return 3 + self._is_forced + len(self.release.caches) + (cards if cards > 1 else 0)
+        return 4 + self._is_forced + 2 * len(self.release.caches) + (cards if cards > 1 else 0)
 
     @property
     def _is_forced(self) -> bool:

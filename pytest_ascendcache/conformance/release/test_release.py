@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -29,22 +30,24 @@ from pytest_ascendcache.release import (
     Problem,
     Release,
     cache_mode_problems,
+    compared_caches,
     contradictions,
     copy_cache,
     debug_problems,
     debugging_option_problems,
     has_two_implementations,
+    holds_files,
     is_forced,
     kept_file_problems,
     options_digest,
     outdated_kernels,
+    own_cache,
     precision_file_problems,
     rank_directories,
     rank_problems,
     read_manifest,
     recorded_inputs,
     release_settings,
-    soc_directory,
     story,
     unknown_nodes,
     unknown_types,
@@ -175,7 +178,7 @@ def test_kernels_are_newer_than_the_knowledge_base(
 ) -> None:
     if not release.knowledge_base:
         pytest.skip("the release names no tuning knowledge base")
-    if not any(soc_directory(cache, release.soc) for cache in release.caches):
+    if not compared_caches(release):
         pytest.skip(f"no cache of {release.soc} goes with the release")
     # Copying gives files another time, and what kernels compute says more than when; but a fresh
     # compile uses the knowledge base only if the release's own command does.
@@ -224,20 +227,38 @@ def test_caches_of_the_release_serve_fresh_kernels(
     if release.model is None:
         judge_files_of_caches(release, named_toolchain)
     compiles: ReleaseCompiles = request.getfixturevalue("compiles")
-    problems, copied = list[Problem](), 0
-    for number, place in enumerate(release.caches):
+    problems, places = list[Problem](), compared_caches(release)
+    for number, place in enumerate(places):
         cache = compiles.cache.elsewhere(compiles.cache.sandbox / f"copy{number}")
-        if not copy_cache(release, place, cache.root, only_operators=True):
-            continue
-        copied += 1
+        copy_cache(release, place, cache.root, only_operators=True)
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
         served = compiles.served(run)
         problems += useless(release, place, served, "operator")
         cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
-    if not copied:
-        pytest.skip(f"no cache of {release.soc} goes with the release")
+    if not places:
+        nothing_compared(release)
     judge(problems)
+    ensure_own_cache_is_compared(release)
+
+
+def nothing_compared(release: Release) -> NoReturn:
+    """Skip the check of a release without a cache of its chip; undecided if one that it names is
+    empty."""
+    ensure_own_cache_is_compared(release)
+    for cache in release.caches:
+        if not holds_files(cache):
+            raise NotDecidable(f"{cache} goes with the release, and nothing is in it to compare")
+    pytest.skip(f"no cache of {release.soc} goes with the release")
+
+
+def ensure_own_cache_is_compared(release: Release) -> None:
+    """Undecided if the release's own command takes kernels from a cache that is not judged."""
+    if (cache := own_cache(release)) is not None:
+        raise NotDecidable(
+            f"the release's own command takes kernels from {cache}, and they were not compared; "
+            f"name it in 'caches' of {release.path}."
+        )
 
 
 def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None:
@@ -366,7 +387,7 @@ def judge_manifest(
     if of_model or release.model is None:
         problems = [*golden.input_problems(inputs), *problems]
     judge(problems)
-    if golden.inputs is None and of_model:
+    if golden.inputs is None and (of_model or release.model is None):
         raise NotDecidable(
             f"the manifest {path} records the kernels and not what they were made from; write it "
             "anew with --ascend-manifest-update."
