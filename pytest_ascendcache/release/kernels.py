@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from pytest_ascendcache.caches import read_entries
-from pytest_ascendcache.caches.chips import QUOTED_CHIP, is_same_chip
+from pytest_ascendcache.caches.chips import CHIP, QUOTED_CHIP, is_same_chip
 from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, rank_number, recognise
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release import command as atc
@@ -62,16 +62,17 @@ def holds_files(cache: Path) -> bool:
 
 
 def chip_directories(cache: Path) -> list[Path]:
-    """Return every directory of a chip with entries that an audit finds in a cache, but those that
-    lie in another one, where nothing looks."""
+    """Return every directory of a chip, or with entries as one, that an audit finds in a cache, but
+    those that lie in another one, where nothing looks."""
     found, places = list[Path](), dict[Path, CachePlace | None]()
     for text, directories, inside in os.walk(cache):
         path = Path(text)
         names = islice(chain(directories, inside), _PEEK)
         place = recognise(path, str(path.relative_to(cache)), places.get(path.parent), [*names])
         places[path] = place
-        is_soc = place is not None and place.kind is CacheKind.SOC and path.parent not in found
-        if is_soc and any(each.endswith((".json", ".o")) for each in inside):
+        is_soc = place is not None and place.kind is CacheKind.SOC
+        filled = CHIP.fullmatch(path.name) or any(each.endswith((".json", ".o")) for each in inside)
+        if is_soc and filled and not any(each in found for each in path.parents):
             found.append(path)
     return sorted(found)
 

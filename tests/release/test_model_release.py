@@ -430,6 +430,37 @@ def test_outputs_that_tell_nothing_decide_nothing(pytester: pytest.Pytester, exa
 
 
 @pytest.mark.usefixtures("example")
+def test_what_a_cache_changes_around_kernels_is_told_and_outputs_of_nan_decide_nothing(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(
+        """
+        import numpy
+        from pytest_ascendcache.toolchains.atc import AtcToolchain
+
+        right = AtcToolchain.convert_together
+
+        def wrong(self, requests):
+            filled = [any(each.cache_dir.rglob("*.o")) for each in requests]
+            results = right(self, requests)
+            for is_filled, result in zip(filled, results):
+                if is_filled and result.model:
+                    result.model.write_bytes(result.model.read_bytes() + b"blockDim=999")
+            return results
+
+        AtcToolchain.convert_together = wrong
+        AtcToolchain.run_model = lambda *_: {"hidden": numpy.full(3, numpy.nan)}
+        """
+    )
+    judged = ("model-cached-is-fresh", "outputs-unchanged")
+    rules = [f"--ascend-rule=release/{each}" for each in judged]
+    result, verdicts = _judge(pytester, *rules)
+    assert verdicts["release/model-cached-is-fresh"] == "fail"
+    assert verdicts["release/outputs-unchanged"] == "undecided"
+    result.stdout.fnmatch_lines(["why *differs outside of the kernels*"])
+
+
+@pytest.mark.usefixtures("example")
 def test_a_toolchain_that_converts_nothing_decides_nothing(
     pytester: pytest.Pytester,
 ) -> None:
