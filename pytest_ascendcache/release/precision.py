@@ -15,6 +15,7 @@ from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import BOTH
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.onnx_parts import onnx_types
 from pytest_ascendcache.release.problem import Problem
 
@@ -54,6 +55,9 @@ def kept_file_problems(release: Release) -> list[Problem]:
         return [Problem(f"--{atc.PRECISION_FILE}={loaded}, but the release has {path.name}", _KEPT)]
     if not path.is_file():
         return [Problem(f"there is no file {path}", _KEPT)]
+    named = release.place(loaded)
+    if named.is_file() and file_sha256(named) != file_sha256(path):
+        return [Problem(f"--{atc.PRECISION_FILE}={loaded} has other lines than {path}", _KEPT)]
     directory = release.path.parent
     if not path.resolve().is_relative_to(directory.resolve()):
         return [Problem(f"{path.resolve()} is outside of {directory}", _KEPT)]
