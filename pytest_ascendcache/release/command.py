@@ -53,7 +53,7 @@ A release of ATC may have others, which ``other_options`` in ``release.toml`` na
 
 INPUT_FILES = (
     *("model", "weight", "insert_op_conf", "fusion_switch_file", "modify_mixlist", "keep_dtype"),
-    *("compress_weight_conf", "compression_optimize_conf", "op_name_map"),
+    *("compress_weight_conf", "compression_optimize_conf", "op_name_map", "customize_dtypes"),
 )
 """Options that name a file ATC reads, and that no rule of a release judges on its own."""
 

@@ -7,6 +7,7 @@ Relative paths count from the directory of the file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,14 @@ class Release:
         """Make a path absolute; ``..`` is resolved, links are not."""
         return _placed(self.path, text)
 
+    def names_file(self, option: str) -> bool:
+        """Return whether an option names a file that ATC reads: by what it is, or because there is
+        one of that name."""
+        value = self.options.get(option, "")
+        known = option in (*atc.INPUT_FILES, atc.DEBUG_CONFIG)
+        looks_so = os.sep in value or "." in value
+        return bool(value) and (known or (looks_so and self.place(value).is_file()))
+
     @property
     def model(self) -> Path | None:
         """The model that the release's command converts, if it converts one."""
@@ -106,8 +115,8 @@ class Release:
         left_out = (atc.OUTPUT, atc.CACHE_DIR, atc.CACHE_MODE, atc.SINGLE_OP)
         options = {key: value for key, value in self.options.items() if key not in left_out}
         for key, value in options.items():
-            is_file = key in (*_FILES, *atc.INPUT_FILES, atc.DEBUG_CONFIG)
-            if value and (is_file or (os.sep in value and self.place(value).exists())):
+            is_path = key in _FILES or (os.sep in value and self.place(value).exists())
+            if value and (is_path or self.names_file(key)):
                 options[key] = str(self.place(value))
         return {atc.SOC: self.soc, **options, **self.kernel_options}
 
@@ -148,7 +157,11 @@ def read_release(path: Path, variables: Mapping[str, str]) -> Release:
     path = path.absolute()
     try:
         content = tomllib.loads(read_text(path, "utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ReleaseFileError(f"{path} is not TOML: save it as UTF-8.") from None
+    except RecursionError:
+        raise ReleaseFileError(f"{path} is not TOML that can be read: it is too deep.") from None
+    except tomllib.TOMLDecodeError as error:
         raise ReleaseFileError(f"{path} is not TOML: {error}.") from None
     except OSError as error:
         raise ReleaseFileError(
@@ -249,9 +262,18 @@ class _Reader:
         faults = [*atc.name_faults(options, self._texts("other_options"))]
         faults += value_faults(options)
         faults += self._input_faults(options)
+        variables = {**command.environment, **environment}
+        faults += self._package_faults(variables)
         if faults:
             raise _Wrong("\n".join(faults))
-        return options, {**command.environment, **environment}, command.twice
+        return options, variables, command.twice
+
+    def _package_faults(self, variables: Mapping[str, str]) -> Iterator[str]:
+        """Yield why a variable names no operator package."""
+        for name in (OPP, CUSTOM_OPP):
+            for each in filter(None, variables.get(name, "").split(os.pathsep)):
+                if not self._place(each).is_dir():
+                    yield f"{name}={each}: there is no directory {self._place(each)}."
 
     def _input_faults(self, options: Mapping[str, str]) -> Iterator[str]:
         """Yield why an option names no file: ATC would convert nothing without it."""
@@ -288,7 +310,9 @@ class _Reader:
             raise _Wrong(f"'soc' is {soc!r}, but the command says --soc_version={option}.")
         if not soc and not option:
             raise _Wrong('no SoC is named; write soc = "Ascend910B1" or give --soc_version.')
-        return soc or option
+        if not re.fullmatch(r"\w+", named := soc or option):
+            raise _Wrong(f"the SoC is {named!r}; write one such as Ascend910B1.")
+        return named
 
     def _operator_tables(self) -> list[Any]:
         """Operators that the release file itself has, as tables."""
@@ -341,7 +365,7 @@ class _Reader:
     def _paths(self, key: str) -> tuple[Path, ...]:
         value = self.content.get(key, [])
         texts = [value] if isinstance(value, str) else value
-        if not _is_texts(texts) or not all(texts):
+        if not _is_texts(texts) or not all(texts) or any("\0" in each for each in texts):
             raise _Wrong(f"'{key}' is {repr(value)[:60]}; write a path, or a list of paths.")
         return tuple(self._place(each) for each in texts)
 
@@ -352,6 +376,8 @@ class _Reader:
         for name, each in value.items():
             if isinstance(each, bool) or not isinstance(each, (str, int)):
                 raise _Wrong(f"'{key}.{name}' is {each!r}; write a text or a whole number.")
+            if not name or {*"=\0"} & {*name} or "\0" in str(each):
+                raise _Wrong(f"'{key}.{name}' is {each!r}; no program can be started with it.")
         return {name: atc.expanded(str(each), variables) for name, each in value.items()}
 
 

@@ -42,10 +42,10 @@ def recorded_inputs(release: Release) -> dict[str, Input]:
     options = release.options
     for name in sorted(options.keys() - {*_IRRELEVANT}):
         value = options[name]
-        path = release.place(value) if value else None
-        if path is None or name not in (*atc.INPUT_FILES, atc.DEBUG_CONFIG):
+        if not release.names_file(name):
             found[f"--{name}"] = Input("option", value)
             continue
+        path = release.place(value)
         kind = _KINDS.get(options.get("framework", ""), "model") if name == atc.MODEL else "file"
         is_onnx = name == atc.MODEL and options.get("framework") == _ONNX
         parts = onnx_parts(path) if is_onnx else {}

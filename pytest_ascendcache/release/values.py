@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_ascendcache.contract.options import SelectMode
+from pytest_ascendcache.contract.options import CacheMode, SelectMode
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.words import nearest
 
 LISTED: Mapping[str, tuple[str, ...]] = {
     atc.SELECT_MODE: tuple(each.value for each in SelectMode),
+    atc.CACHE_MODE: tuple(each.value for each in CacheMode),
+    atc.DEBUG_LEVEL: ("0", "1", "2", "3", "4"),
 }
-"""Options whose other values are refused. Rules judge the cache mode and the debug level."""
+"""Options whose other values are refused. Rules judge which of them are for a release."""
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "precision_mode": (
