@@ -276,7 +276,10 @@ def update_manifest(
     is comparable. Concurrent updates wait for each other. Raises the errors of
     :func:`read_manifest` and :func:`write_manifest`."""
     with _alone(path):
-        golden = read_manifest(path) if path.exists() else now
+        try:
+            golden = read_manifest(path) if path.exists() else now
+        except ManifestError:
+            golden = now  # a damaged one is replaced, and what is none at all is refused below
         if golden.unlike(now):
             golden = now
         kernels = golden.kernels if kernels is None else kernels
