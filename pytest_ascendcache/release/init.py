@@ -146,14 +146,22 @@ def _look_at_job(path: Path) -> int:
         what = f"ascendcache-release-init: --job={path} cannot be read ({error.strerror})."
         print(translated(what, language), file=sys.stderr)
         return 2
+    if not (job.settings or job.processes or job.cards > 1):
+        what = (
+            f"ascendcache-release-init: --job={path} sets nothing and starts nothing that is known."
+        )
+        print(translated(what, language), file=sys.stderr)
+        return 2
     problems = job_problems(job)
+    for line in job.unfollowed:
+        print(f"{path}:{line}: {translated('its settings are not decided', language)}")
     for line, problem in problems:
         print(f"{path}:{line}: {translated(problem.found, language)}")
         print(translated(f"  expected: {problem.wanted}", language))
     settings = count(len(job.settings), "setting")
     processes = count(job.cards, "process", "processes")
     print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))
-    return int(bool(problems))
+    return int(bool(problems or job.unfollowed))
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:

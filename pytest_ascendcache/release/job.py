@@ -30,7 +30,9 @@ _LOOP = re.compile(
     r"|\s*=\s*(\d+)\s*;\s*\w+\s*<\s*(\d+))"
 )
 _OPENS, _CLOSES = re.compile(r"\s*(?:for|while|until)\b"), re.compile(r"(?:^|[\s;])done\b")
-_USE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_STEP = re.compile(r"\b(\w+)=\$\(\(|\(\(\s*(\w+)\s*(?:\+\+|\+=)|\blet\s+(\w+)")
+_OF_STACK = re.compile(r"\b(HCCL_CONNECT_TIMEOUT|RANK_ID|LOCAL_WORLD_SIZE|MS_COMPILER_CACHE_PATH)=")
+_USE = re.compile(r"\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))")
 _SUM = re.compile(r"\$\(\(\s*(\d+)\s*([+-])\s*(\d+)\s*\)\)")
 _LAUNCHER = re.compile(r"(?:--nproc[-_]per[-_]node|--worker_num|--local_worker_num)[= ](\d+)")
 _STARTS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|msrun|mpirun|bash|sh|nohup|taskset)")
@@ -39,18 +41,21 @@ _OF_ALL = (LOCAL_SIZE, "RANK_SIZE", "WORLD_SIZE", TIMEOUT, TORCH_MODE, "HCCL_EXE
 """Settings that all processes of a job have alike."""
 
 _MOST = 4096
-"""Processes that are told apart."""
+"""Rounds of loops that are followed."""
 
 
 @dataclass
 class TrainingJob:
     """Settings by name with the line of each, how many processes the script starts, and the
-    settings of each of them that it starts by itself."""
+    settings of each of them that it starts by itself. ``rounds`` counts those of loops, and
+    ``unfollowed`` are the lines whose settings were not understood."""
 
     settings: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     cards: int = 1
     processes: list[dict[str, str]] = field(default_factory=list)
+    rounds: int = 0
+    unfollowed: dict[int, None] = field(default_factory=dict)
 
 
 def read_job(path: Path) -> TrainingJob:
@@ -76,10 +81,17 @@ def _run(lines: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]) 
         if loop is not None and end > at:
             head = line[loop.end() :].partition("do")[2]
             for value in _values(loop):
+                job.rounds += 1
+                if job.rounds > _MOST:
+                    break
                 names[loop[1]] = str(value)
                 _run([(number, head), *lines[at + 1 : end]], job, names)
             at = end + 1
             continue
+        for step in _STEP.finditer("\n".join(each for _, each in lines[at : end + 1])):
+            if _OPENS.match(raw):  # a loop that is not followed: its variable has many values
+                names.pop(step[1] or step[2] or step[3], None)
+                line = _expanded(raw, names)
         _follow(number, line.partition("; do")[2] if loop is not None else line, job, names)
         if (launched := _LAUNCHER.search(line)) is not None:
             job.cards = max(job.cards, int(launched[1]))
@@ -99,13 +111,15 @@ def _end_of_loop(lines: list[tuple[int, str]], at: int) -> int:
 
 def _values(loop: re.Match[str]) -> list[int]:
     if loop[6] is not None:
-        return [int(each) for each in loop[6].split()][:_MOST]
+        return [int(each) for each in loop[6].split()[:_MOST]]
     first, last = (int(each) for each in loop.groups()[1:] if each is not None)
-    return list(range(first, last + (loop[8] is None)))[:_MOST]
+    return list(range(first, last + (loop[8] is None))[:_MOST])
 
 
 def _expanded(line: str, values: dict[str, str]) -> str:
-    line = _USE.sub(lambda use: values.get(use[1] or use[2], use[0]), line)
+    line = _USE.sub(
+        lambda use: values.get(use[1] or use[3], use[0] if use[2] is None else use[2]), line
+    )
     return _SUM.sub(lambda sum_: str(int(sum_[1]) + int(sum_[2] + sum_[3])), line)
 
 
@@ -116,6 +130,7 @@ def _follow(number: int, line: str, job: TrainingJob, names: dict[str, str]) -> 
     except ValueError:
         return  # part of a text over several lines
     found: dict[str, str] = {}
+    job.unfollowed.update({number: None} if _OF_STACK.search(line.partition("#")[0]) else {})
     for word in words:
         match = _ASSIGNMENT.fullmatch(word.rstrip(";"))
         if match is not None:
@@ -126,6 +141,8 @@ def _follow(number: int, line: str, job: TrainingJob, names: dict[str, str]) -> 
             break
     else:
         names.update(found)
+    if {*_OF_STACK.findall(line.partition("#")[0])} <= {*found}:
+        job.unfollowed.pop(number, None)
     for name, value in found.items():
         job.settings[name], job.lines[name] = value, number
 
