@@ -11,6 +11,7 @@ import pytest
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
+from pytest_ascendcache.qualification.scenes.caches import cann_entry, edit, graphs, rank_kernel
 from pytest_ascendcache.release import (
     KernelDigest,
     Manifest,
@@ -18,18 +19,25 @@ from pytest_ascendcache.release import (
     Release,
     ReleaseFileError,
     cache_mode_problems,
+    compared_caches,
     contradictions,
+    copy_cache,
     debug_problems,
     distinct_operators,
+    kept_file_problems,
     options_digest,
     outdated_kernels,
+    own_cache,
     precision_file_problems,
+    rank_problems,
     read_manifest,
     read_release,
+    recorded_inputs,
     story,
     unknown_nodes,
     unknown_types,
     unusable_caches,
+    update_manifest,
     write_manifest,
 )
 from pytest_ascendcache.release.command import CommandError, parse_command
@@ -135,6 +143,14 @@ def test_a_bad_command_line_is_refused_in_one_sentence(text: str, message: str) 
         ("soc = 'A'\n[[operators]]\nopp = 'Exp'", "operators[0].op: the operator type is ''"),
         ("soc = 'A'\noperators = [{op = 'Exp'}, 'a.json']", "operators[1]: 'a.json' is a string"),
         ("soc = 'A'\nprecision_file = ['a', 'b']", "a release has one precision file"),
+        ('soc = "A"\ncaches = ["a\\u0000b"]', "write a path, or a list of paths"),
+        ("x = " + "[" * 3000, "is not TOML that can be read: it is too deep"),
+        ("soc = 'A'\n[environment]\n'A=B' = '1'", "no program can be started with it"),
+        ("soc = 'A'\n[environment]\nASCEND_OPP_PATH = 'no'", "ASCEND_OPP_PATH=no: there is no"),
+        ("soc = '../../etc'", "the SoC is '../../etc'; write one such as Ascend910B1"),
+        ("atc = 'atc --op_compiler_cache_mode=forc'", "none of its values; did you mean force?"),
+        ("atc = 'atc --op_debug_level=7'", "none of its values; write 0, 1, 2, 3, 4"),
+        ("atc = 'atc --customize_dtypes=dt.cfg'", "--customize_dtypes=dt.cfg: there is no file"),
     ],
 )
 def test_a_bad_release_file_is_refused_in_one_sentence(
@@ -154,6 +170,7 @@ def test_a_release_file_that_is_not_there_says_how_to_get_one(tmp_path: Path) ->
 def test_paths_count_from_the_release_file(tmp_path: Path) -> None:
     write_single_op(tmp_path / "ops.json", [EXP])
     (tmp_path / "m.ini").touch()
+    (tmp_path / "opp").mkdir()
     release = _read(
         tmp_path,
         "atc = 'atc --soc_version=A --singleop=ops.json --op_precision_mode=m.ini"
@@ -498,6 +515,13 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
             ["HCCL_CONNECT_TIMEOUT is 600 for process 0, and unset for others"],
         ),
         ("RANK_ID=0 python a.py &\nRANK_ID=x python a.py &", ["RANK_ID=x"]),
+        (
+            "export RANK_SIZE=8\ni=0\nwhile [ $i -lt 8 ]; do\n  export RANK_ID=$i\n"
+            "  python a.py &\n  i=$((i+1))\ndone",
+            [],
+        ),
+        ("export HCCL_CONNECT_TIMEOUT=${T:-600}\npython a.py", []),
+        ("for i in {0..60000000}; do\nfor j in {0..4096}; do\n:\ndone\ndone", []),
     ],
 )
 def test_each_process_of_a_script_has_its_own_settings(
@@ -646,6 +670,87 @@ def test_types_that_small_tables_do_not_have_are_told_apart_from_misspelt_ones()
     text = "BatchMultiClassNonMaxSuppression=norm_class\nExp=high_precision\n"
     text += "Sqrtt=high_precision\nSQRT=high_precision\n"
     assert unknown_types(text, TABLES) == ["BatchMultiClassNonMaxSuppression"]
+
+
+def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("export RANK_ID=0\n[ -n x ] && export HCCL_CONNECT_TIMEOUT=60\npython a.py\n")
+    assert [*read_job(script).unfollowed] == [2]
+
+
+def test_the_precision_file_that_the_command_names_has_the_lines_of_the_kept_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "model.ini").write_text("Exp=high_precision\n")
+    text = "soc = 'A'\nprecision_file = 'model.ini'\natc = 'atc --op_precision_mode=old/model.ini'"
+    assert kept_file_problems(_read(tmp_path, text)) == []
+    (tmp_path / "old/model.ini").write_text("Exp=high_performance\n")
+    (problem,) = kept_file_problems(_read(tmp_path, text))
+    assert "old/model.ini has other lines than" in problem.found
+
+
+def test_a_file_of_any_option_is_placed_and_recorded(tmp_path: Path) -> None:
+    (tmp_path / "rel.cfg").write_text("a")
+    release = _read(tmp_path, "soc = 'A'\natc = 'atc --model_relation_config=rel.cfg'")
+    option = "model_relation_config"
+    assert release.conversion_options[option] == str(tmp_path / "rel.cfg")
+    before = recorded_inputs(release)[f"--{option}"]
+    (tmp_path / "rel.cfg").write_text("b")
+    assert recorded_inputs(release)[f"--{option}"] != before
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["0/kernel_cache/Ascend910B1", "kernel_cache/kernel_cache/Ascend910B1", "Ascend910B1"],
+)
+def test_a_cache_is_compared_wherever_it_lies_below_a_shipped_directory(
+    place: str, tmp_path: Path
+) -> None:
+    cann_entry(tmp_path / "cards" / place, 1)
+    cann_entry(tmp_path / "cards" / place / "deeper", 2)
+    release = _read(tmp_path, "soc = 'Ascend910B1'\ncaches = 'cards'")
+    (found,) = compared_caches(release)
+    assert copy_cache(release, found, tmp_path / "copy")
+    assert list((tmp_path / "copy/kernel_cache/Ascend910B1").glob("*.o"))
+    assert unusable_caches(release) == []
+
+
+@pytest.mark.parametrize("name", ["ascend910b1", "Ascend910B1.old"])
+def test_a_directory_that_is_spelled_otherwise_serves_nothing(name: str, tmp_path: Path) -> None:
+    cann_entry(tmp_path / "cache/kernel_cache" / name, 1)
+    release = _read(tmp_path, "soc = 'Ascend910B1'\ncaches = 'cache'")
+    assert compared_caches(release) == []
+    (problem,) = unusable_caches(release)
+    assert f"has kernels of {name} only" in problem.found
+
+
+def test_the_cache_of_the_command_itself_is_to_be_judged(tmp_path: Path) -> None:
+    cann_entry(tmp_path / "c/kernel_cache/Ascend910B1", 1)
+    command = "atc --op_compiler_cache_mode={} --op_compiler_cache_dir=c"
+    text = f"soc = 'Ascend910B1'\natc = '{command}'\n"
+    assert own_cache(_read(tmp_path, text.format("enable"))) is not None
+    assert own_cache(_read(tmp_path, text.format("force"))) is None
+    assert own_cache(_read(tmp_path, text.format("enable") + "caches = 'c'")) is None
+
+
+def test_cards_with_graphs_are_no_cards_without_a_cache_and_chips_are_compared(
+    tmp_path: Path,
+) -> None:
+    graphs(tmp_path / "cache")
+    text = "soc = 'Ascend910B1'\ncards = 2\ncaches = 'cache'"
+    assert rank_problems(_read(tmp_path, text)) == []
+    kernel = rank_kernel(tmp_path / "cache/rank_0/kernel_meta", "add", 0)
+    edit(kernel.metadata.with_suffix(".info"), lambda fields: fields.update(soc="Ascend310P3"))
+    (problem,) = rank_problems(_read(tmp_path, text))
+    assert "has kernels for Ascend310P3" in problem.found
+
+
+def test_a_damaged_manifest_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.json"
+    path.write_text('{"schema": 1, "kernels": {}}')
+    update_manifest(path, MANIFEST, kernels=MANIFEST.kernels)
+    assert read_manifest(path).kernels == MANIFEST.kernels
 
 
 def test_a_shipped_cache_of_other_chips_only_serves_nothing(tmp_path: Path) -> None:
