@@ -109,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the command that converts the model, e.g. -- atc --model=bert.onnx ...",
     )
     options = parser.parse_args(argv)
+    language = preferred_language(os.environ)
     if options.job is not None:
         return _look_at_job(options.job)
     file, words = options.o, options.command
@@ -121,18 +122,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write(Path(file), template(file, words, os.environ, toolchain))
     except ValueError as error:  # CommandError, and the shell's quoting
         for line in str(error).splitlines():
-            print(f"ascendcache-release-init: {line}", file=sys.stderr)
+            print(f"ascendcache-release-init: {translated(line, language)}", file=sys.stderr)
         return 2
     judging = [*pytest_command(), f"--ascend-release={file}"]
-    print(f"{file} is written. Look through it, then judge the release:")
+    written = f"{file} is written. Look through it, then judge the release:"
+    print(translated(written, language))
     if toolchain:
         print(f"  {shlex.join(judging)}")
     else:
         print(f"  {shlex.join([*judging, '--ascend-toolchain=atc'])}")
-        print(
+        nothing = (
             "No atc was found, so the file names no toolchain. Without Ascend software the "
             "embedded reference shows how the gate works, and says nothing about CANN:"
         )
+        print(translated(nothing, language))
         print(f"  {shlex.join([*judging, '--ascend-toolchain=reference'])}")
     return 0
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,7 @@ def test_a_release_under_enable_warns_and_fails_under_strict(gate: Gate) -> None
         [
             "*cause 1: cache-mode/release-setting*",
             "why *--op_compiler_cache_mode=enable; expected: disable, or force *",
+            "next *Mend the release, then run this again.",
             "repeat *pytest --ascend-strict --ascend-release=*release.toml *test_cache_mode*",
         ]
     )
@@ -159,6 +161,11 @@ def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(gate: Gat
         assert result.parseoutcomes() == {"undecided": 1, "deselected": 18}, field
         result.stdout.fnmatch_lines([f"why *{message}"])
         assert json.loads(path.read_text()) == manifest
+    former = {k: v for k, v in json.loads(written).items() if k not in ("inputs", "settings")}
+    path.write_text(json.dumps(former))
+    result = gate.judge(rule)
+    assert result.parseoutcomes() == {"undecided": 1, "deselected": 18}
+    result.stdout.fnmatch_lines(["why *records the kernels and not what they were made from*"])
 
 
 def test_a_manifest_that_cannot_be_written_is_an_error(gate: Gate) -> None:
@@ -465,3 +472,15 @@ def test_init_writes_nothing_over_anything(
     (pytester.path / "stderr").unlink()
     assert sorted(each.name for each in pytester.path.iterdir()) == before
     assert (pytester.path / "release.toml").read_text() == "mine"
+
+
+def test_init_speaks_chinese(tmp_path: Path) -> None:
+    argv = [str(INIT), "--", "atc", "--modle=x"]
+    environment = {**os.environ, "LANG": "zh_CN.UTF-8", "LC_ALL": "", "LC_MESSAGES": ""}
+    ended = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "ascendcache-release-init: atc 没有参数 --modle，是否为 --model？\n",
+    )
