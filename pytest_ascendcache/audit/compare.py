@@ -29,8 +29,9 @@ _COMPARED = (RankKernels, GraphCache, KernelFolder)
 
 @dataclass(frozen=True)
 class JobOfCards:
-    """The directories of one job's cards by number; those in ``cold`` have no kernels."""
+    """The directories of one job's cards by number, and what their paths have in common."""
 
+    path: str
     kind: CacheKind
     units: dict[int, str]
     surely: bool
@@ -54,7 +55,7 @@ class CardsOfJobs:
             detail = "graphs are never the same bytes twice"
             self.result.inapplicable[Check.RANK_DUPLICATES] = detail
         for job in jobs:
-            self._compare(job)
+            self._compare(job, f"{printable(job.path)}: " if len(jobs) > 1 else "")
 
     def _jobs(self) -> list[JobOfCards]:
         units: defaultdict[tuple[CacheKind, str], dict[int, str]] = defaultdict(dict)
@@ -67,7 +68,7 @@ class CardsOfJobs:
         for directory in self.result.counted:
             self._add_cold(directory, units)
         jobs = (
-            JobOfCards(kind, found, surely[kind, job])
+            JobOfCards(job, kind, found, surely[kind, job])
             for (kind, job), found in sorted(units.items())
         )
         return [each for each in jobs if each.surely or self._looks_like_one(each)]
@@ -101,7 +102,7 @@ class CardsOfJobs:
         judge = self.result.units[unit]
         return judge.keys if isinstance(judge, _COMPARED) else numbers()
 
-    def _compare(self, job: JobOfCards) -> None:
+    def _compare(self, job: JobOfCards, whose: str) -> None:
         # Imported late: it needs numpy, and most caches belong to no ranks.
         from pytest_ascendcache.audit.ranks import compare_contents, compare_objects, compare_ranks
 
@@ -129,7 +130,7 @@ class CardsOfJobs:
         if kernels:
             count, size = compare_objects(self.ledger, units, kernels, names)
             note = f"{len(units)} ranks, {count} kernels ({megabytes(size)}) more than once"
-            self.result.notes.setdefault(Check.RANK_DUPLICATES, []).append(note)
+            self.result.notes.setdefault(Check.RANK_DUPLICATES, []).append(whose + note)
 
     def _odd_ones(self, units: Mapping[int, str], judges: Mapping[int, EntryJudge]) -> None:
         """Report cards whose graphs are of other scripts, or whose kernels are for another chip,
@@ -145,6 +146,12 @@ class CardsOfJobs:
                 "its graphs are of other scripts than those of most cards: it compiles them while "
                 "the others wait"
             )
+            if not _has_most(scripts):
+                other = next(each for each in scripts if scripts[each] != scripts[number])
+                detail = (
+                    f"its graphs and those of card {other} are of different scripts: the cards "
+                    "whose scripts changed compile while the others wait"
+                )
             self.ledger.add(Check.RANKS_AGREE, units[number], detail)
         for number in _odd(chips):
             others = next((each for each in chips.values() if each != chips[number]), "")
@@ -183,6 +190,12 @@ def _odd(said: Mapping[int, str]) -> list[int]:
     """Return the cards that say something else than most."""
     most = Counter(said.values()).most_common(1)
     return [number for number, each in said.items() if each != most[0][0]]
+
+
+def _has_most(said: Mapping[int, str]) -> bool:
+    """Return whether more cards say one thing than any other."""
+    (_, most), *others = Counter(said.values()).most_common(2)
+    return not others or others[0][1] < most
 
 
 def _empty(kind: CacheKind, ledger: Ledger) -> EntryJudge:

@@ -332,6 +332,25 @@ def test_what_would_age_is_reported(tmp_path: Path) -> None:
     assert entry.metadata.name in finding.detail
 
 
+def test_of_two_cards_with_other_scripts_none_is_most_cards(tmp_path: Path) -> None:
+    made = graphs(tmp_path, 3)
+    made[4].with_name("MS_WORKERcompile_dependency.hash").write_text(digest(b"another"))
+    assert "those of most cards" in look(tmp_path).found[Check.RANKS_AGREE].first[0].detail
+    shutil.rmtree(tmp_path / "rank_0")
+    detail = look(tmp_path).found[Check.RANKS_AGREE].first[0].detail
+    assert detail.startswith("its graphs and those of card 1 are of different scripts")
+
+
+def test_duplicates_of_several_jobs_are_told_apart(tmp_path: Path) -> None:
+    for job in ("bert", "resnet"):
+        ranks(tmp_path / job)
+    notes = look(tmp_path).notes[Check.RANK_DUPLICATES]
+    assert [each.partition(" ")[0] for each in notes] == [
+        "bert/rank_#/kernel_meta:",
+        "resnet/rank_#/kernel_meta:",
+    ]
+
+
 def test_memory_does_not_grow_with_the_cache(tmp_path: Path) -> None:
     directory = tmp_path / "kernel_cache" / "Ascend910B1"
 
