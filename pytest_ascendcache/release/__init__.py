@@ -13,6 +13,7 @@ from pytest_ascendcache.release.configuration import (
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
 from pytest_ascendcache.release.inputs import file_sha256, package_stamps, read_digests
 from pytest_ascendcache.release.kernels import (
+    cached_names,
     compared_caches,
     copy_cache,
     holds_files,
@@ -54,6 +55,7 @@ __all__ = [
     "ReleaseFileError",
     "SamplesError",
     "cache_mode_problems",
+    "cached_names",
     "compared_caches",
     "contradictions",
     "copy_cache",

@@ -91,6 +91,14 @@ def compared_caches(release: Release) -> list[Path]:
     return [*found.values()]
 
 
+def cached_names(cache: Path, soc: str) -> frozenset[str]:
+    """Return the names under which a cache has anything of entries for a SoC."""
+    directory = soc_directory(cache, soc)
+    if directory is None:
+        return frozenset()
+    return frozenset(each.stem for each in directory.iterdir() if each.suffix in (".json", ".o"))
+
+
 def unusable_caches(release: Release) -> list[Problem]:
     """Report shipped caches of which nothing is used: their kernels are all for other chips, or lie
     a level too high for the release's own option or variable."""

@@ -308,6 +308,8 @@ def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
     verdicts = gate.verdicts()
     assert verdicts["audit/digests"] == "fail"
     assert verdicts["release/cached-is-fresh"] == "fail"  # it reuses no entry: nothing is served
+    told = (gate.pytester.path / "report.json").read_text()
+    assert "it has 1 of 1 names, and what is under them is not taken" in told
     assert _files(gate.file.parent / "cache") == before
 
 

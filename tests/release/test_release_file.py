@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.conformance.kit.release_compiles import Served
+from pytest_ascendcache.conformance.release.test_release import useless
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
@@ -760,3 +762,23 @@ def test_a_shipped_cache_of_other_chips_only_serves_nothing(tmp_path: Path) -> N
     assert "has kernels of Ascend310P3 only, and the release is for Ascend910B1" in problem.found
     (tmp_path / "cache/kernel_cache/Ascend910B1").mkdir()
     assert unusable_caches(release) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "named", "told"),
+    [
+        ([], 0, "serves no kernel of the release: it has no entry"),
+        (["te_add_1.json"], 1, "it has 1 of 3 names, and what is under them is not taken"),
+        (["te_mul_1.json"], 0, "its kernels are of something else"),
+    ],
+)
+def test_why_a_shipped_cache_serves_nothing(
+    names: list[str], named: int, told: str, tmp_path: Path
+) -> None:
+    directory = tmp_path / "cache/kernel_cache/A"
+    directory.mkdir(parents=True)
+    for name in names:
+        (directory / name).touch()
+    release = _read(tmp_path, "soc = 'A'\ncaches = 'cache'")
+    (problem,) = useless(release, tmp_path / "cache", Served(0, 3), "kernel", named)
+    assert told in problem.found

@@ -20,7 +20,7 @@ from pytest_ascendcache.conformance.kit.release_compiles import (
 )
 from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
-from pytest_ascendcache.contract import Capability, Edition, ImplModeTables
+from pytest_ascendcache.contract import Capability, Edition, Fate, ImplModeTables
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
@@ -30,6 +30,7 @@ from pytest_ascendcache.release import (
     Problem,
     Release,
     cache_mode_problems,
+    cached_names,
     compared_caches,
     contradictions,
     copy_cache,
@@ -234,7 +235,8 @@ def test_caches_of_the_release_serve_fresh_kernels(
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
         served = compiles.served(run)
-        problems += useless(release, place, served, "operator")
+        fates = [run.fate(each) for each in compiles.operators.values()] if served.is_few else []
+        problems += useless(release, place, served, "operator", fates.count(Fate.REWRITTEN))
         cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
     if not places:
         nothing_compared(release)
@@ -271,17 +273,23 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
     judge(problems)
 
 
-def useless(release: Release, cache: Path, served: Served, what: str) -> list[Problem]:
+def useless(release: Release, cache: Path, served: Served, what: str, named: int) -> list[Problem]:
     """The problem of a shipped cache that has kernels of the chip and serves few or none, if it is
-    read at all."""
+    read at all. It has ``named`` entries under names that the release looks for."""
     if not served.is_few or debug_problems(release):
         return []
-    how = f"{cache} serves no {what} of the release: its kernels are of something else"
+    how = f"{cache} serves no {what} of the release: "
     if served.served:
         how = (
             f"{cache} serves {served.served} of {served.kernels} {what}s of the release: it lacks "
             "the others, or has them of something else"
         )
+    elif not cached_names(cache, release.soc):
+        how += "it has no entry"
+    elif named > 0:
+        how += f"it has {named} of {served.kernels} names, and what is under them is not taken"
+    else:
+        how += "its kernels are of something else"
     return [Problem(how, "a cache filled by the release's own command, or no such cache")]
 
 
