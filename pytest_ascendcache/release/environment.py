@@ -18,9 +18,9 @@ from pytest_ascendcache.words import nearest
 
 TORCH_MODE, TORCH_DIR = "ACL_OP_COMPILER_CACHE_MODE", "ACL_OP_COMPILER_CACHE_DIR"
 LOCAL_SIZE, RANK, MS_CACHE = "LOCAL_WORLD_SIZE", "RANK_ID", "MS_COMPILER_CACHE_PATH"
-_DIRECTORIES = ("ASCEND_CACHE_PATH", TORCH_DIR, MS_CACHE, "ASCEND_WORK_PATH")
+DIRECTORIES = ("ASCEND_CACHE_PATH", TORCH_DIR, MS_CACHE, "ASCEND_WORK_PATH")
 NAMES = (
-    *(*_DIRECTORIES, TORCH_MODE, LOCAL_SIZE, RANK, TIMEOUT, "RANK_SIZE", "DEVICE_ID"),
+    *(*DIRECTORIES, TORCH_MODE, LOCAL_SIZE, RANK, TIMEOUT, "RANK_SIZE", "DEVICE_ID"),
     *("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "ASCEND_OPP_PATH"),
     *("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH", "MS_COMPILER_CACHE_ENABLE"),
     *("MS_COMPILER_OP_LEVEL", "ASCEND_RT_VISIBLE_DEVICES", "NPU_COLLECT_PATH"),
@@ -42,7 +42,7 @@ def environment_problems(
     is how many processes share the settings. Limits are judged by the edition elsewhere, unless
     ``with_limits``."""
     found = [*_misspelt(environment), *_modes(environment), *_numbers(environment, cards)]
-    for name in _DIRECTORIES:
+    for name in DIRECTORIES:
         found += _place(name, environment.get(name, ""), cards)
     if with_limits:
         found += _limits(environment)
@@ -90,7 +90,7 @@ def _numbers(environment: Mapping[str, str], cards: int) -> Iterator[Problem]:
 
 
 def _place(name: str, value: str, cards: int) -> Iterator[Problem]:
-    if not value:
+    if not value or value.startswith("`"):
         return
     path = os.path.normpath(value)
     if not os.path.isabs(value) and not value.startswith("$"):  # noqa: PTH117 - a text

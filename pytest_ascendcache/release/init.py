@@ -161,6 +161,9 @@ def _look_at_job(path: Path) -> int:
     for line, problem in problems:
         print(f"{path}:{line}: {translated(problem.found, language)}")
         print(translated(f"  expected: {problem.wanted}", language))
+    for line, setting in job.unknown:
+        unknown = f"{setting} is not judged: only a run would tell its value"
+        print(f"{path}:{line}: {translated(unknown, language)}")
     settings = count(len(job.settings), "setting")
     processes = count(job.cards, "process", "processes")
     print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.contract.ranks import TIMEOUT
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.release.environment import (
+    DIRECTORIES,
     LOCAL_SIZE,
     MS_CACHE,
+    NAMES,
     RANK,
     TORCH_MODE,
     environment_problems,
@@ -30,9 +32,15 @@ _LOOP = re.compile(
     r"|\s*=\s*(\d+)\s*;\s*\w+\s*<\s*(\d+))"
 )
 _OPENS, _CLOSES = re.compile(r"\s*(?:for|while|until)\b"), re.compile(r"(?:^|[\s;])done\b")
-_STEP = re.compile(r"\b(\w+)=\$\(\(|\(\(\s*(\w+)\s*(?:\+\+|\+=)|\blet\s+(\w+)")
+_DO = re.compile(r"(?:^|[;\s])do\b(.*)")
+_CHANGES = re.compile(
+    r"\b(?:for\s*\(*\s*|read\s+)(\w+)|\b(\w+)\s*(?:[-+]?=|\+\+|--)|(?:\+\+|--)(\w+)"
+)
+"""What gives a variable another value."""
+
+_MATTERS = re.compile(r"\w=|python|torchrun|msrun|mpirun|sh\b")
 _OF_STACK = re.compile(r"\b(HCCL_CONNECT_TIMEOUT|RANK_ID|LOCAL_WORLD_SIZE|MS_COMPILER_CACHE_PATH)=")
-_USE = re.compile(r"\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))")
+_USE = re.compile(r"\$(?:\{(\w+)(?::?-[^{}]*)?\}|(\w+))")
 _SUM = re.compile(r"\$\(\(\s*(\d+)\s*([+-])\s*(\d+)\s*\)\)")
 _LAUNCHER = re.compile(r"(?:--nproc[-_]per[-_]node|--worker_num|--local_worker_num)[= ](\d+)")
 _STARTS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|msrun|mpirun|bash|sh|nohup|taskset)")
@@ -41,21 +49,32 @@ _OF_ALL = (LOCAL_SIZE, "RANK_SIZE", "WORLD_SIZE", TIMEOUT, TORCH_MODE, "HCCL_EXE
 """Settings that all processes of a job have alike."""
 
 _MOST = 4096
-"""Rounds of loops that are followed."""
+"""Turns of all loops of a script that are followed."""
 
 
 @dataclass
 class TrainingJob:
     """Settings by name with the line of each, how many processes the script starts, and the
-    settings of each of them that it starts by itself. ``rounds`` counts those of loops, and
-    ``unfollowed`` are the lines whose settings were not understood."""
+    settings of each of them that it starts by itself. ``cut`` is the line of a loop that was not
+    followed to its end, after ``turns`` of all loops. ``unfollowed`` are the lines whose settings
+    were not understood."""
 
     settings: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     cards: int = 1
     processes: list[dict[str, str]] = field(default_factory=list)
-    rounds: int = 0
+    turns: int = 0
+    cut: int = 0
     unfollowed: dict[int, None] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> list[tuple[int, str]]:
+        """The settings, each with its line, whose values only a run would tell."""
+        return [
+            (self.lines[name], f"{name}={value}")
+            for name, value in self.settings.items()
+            if name in NAMES and is_unknown(value)
+        ]
 
 
 def read_job(path: Path) -> TrainingJob:
@@ -76,26 +95,42 @@ def _run(lines: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]) 
     while at < len(lines):
         number, raw = lines[at]
         line = _expanded(raw, names)
-        loop = _LOOP.search(line)
-        end = _end_of_loop(lines, at)
-        if loop is not None and end > at:
-            head = line[loop.end() :].partition("do")[2]
-            for value in _values(loop):
-                job.rounds += 1
-                if job.rounds > _MOST:
-                    break
-                names[loop[1]] = str(value)
-                _run([(number, head), *lines[at + 1 : end]], job, names)
+        loop, end = _LOOP.search(line), _end_of_loop(lines, at)
+        if loop is not None and (end > at or _CLOSES.search(raw)):
+            _unroll(loop, _body(lines[at : end + 1]), job, names)
             at = end + 1
             continue
-        for step in _STEP.finditer("\n".join(each for _, each in lines[at : end + 1])):
-            if _OPENS.match(raw):  # a loop that is not followed: its variable has many values
-                names.pop(step[1] or step[2] or step[3], None)
-                line = _expanded(raw, names)
-        _follow(number, line.partition("; do")[2] if loop is not None else line, job, names)
+        if _OPENS.match(raw):  # which values its variables have in a turn, only a run would tell
+            for match in _CHANGES.finditer("\n".join(text for _, text in lines[at : end + 1])):
+                names.pop(next(filter(None, match.groups())), None)
+            line = _expanded(next(iter(_DO.findall(raw)), ""), names)
+        _follow(number, line, job, names)
         if (launched := _LAUNCHER.search(line)) is not None:
             job.cards = max(job.cards, int(launched[1]))
         at += 1
+
+
+def _body(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the lines of a loop that are repeated, some of which may stand beside its head."""
+    number, head = lines[0][0], next(iter(_DO.findall(lines[0][1])), "")
+    if len(lines) > 1:
+        return [(number, head), *lines[1:-1]]
+    return [(number, head.rpartition("done")[0])]
+
+
+def _unroll(
+    loop: re.Match[str], body: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]
+) -> None:
+    """Follow each turn of a loop, while there are few."""
+    if not any(_MATTERS.search(text) for _, text in body):
+        return
+    for value in _values(loop):
+        if job.turns >= _MOST:
+            job.cut = job.cut or body[0][0]
+            return
+        job.turns += 1
+        names[loop[1]] = str(value)
+        _run(body, job, names)
 
 
 def _end_of_loop(lines: list[tuple[int, str]], at: int) -> int:
@@ -109,17 +144,15 @@ def _end_of_loop(lines: list[tuple[int, str]], at: int) -> int:
     return at
 
 
-def _values(loop: re.Match[str]) -> list[int]:
+def _values(loop: re.Match[str]) -> Iterable[int]:
     if loop[6] is not None:
-        return [int(each) for each in loop[6].split()[:_MOST]]
+        return map(int, loop[6].split())
     first, last = (int(each) for each in loop.groups()[1:] if each is not None)
-    return list(range(first, last + (loop[8] is None))[:_MOST])
+    return range(first, last + (loop[8] is None))
 
 
 def _expanded(line: str, values: dict[str, str]) -> str:
-    line = _USE.sub(
-        lambda use: values.get(use[1] or use[3], use[0] if use[2] is None else use[2]), line
-    )
+    line = _USE.sub(lambda use: values.get(use[1] or use[2], use[0]), line)
     return _SUM.sub(lambda sum_: str(int(sum_[1]) + int(sum_[2] + sum_[3])), line)
 
 
@@ -154,9 +187,9 @@ def job_problems(job: TrainingJob) -> list[tuple[int, Problem]]:
     found: dict[Problem, int] = {}
     for settings in every:
         known = {
-            name: value
+            name: value if name in DIRECTORIES or not is_unknown(value) else ""
             for name, value in settings.items()
-            if name.isupper() and not ("$" in value and name in (RANK, "DEVICE_ID"))
+            if name.isupper()
         }
         rank = {RANK: known.pop(RANK)} if several and RANK in known else {}
         problems = environment_problems(known, job.cards, with_limits=True)
@@ -164,7 +197,15 @@ def job_problems(job: TrainingJob) -> list[tuple[int, Problem]]:
             found.setdefault(each, _line_of(job, each))
     for each in _between(job.processes) if several else ():
         found.setdefault(each, _line_of(job, each))
+    if job.cut:
+        turns = f"more than {_MOST} turns of loops, and no later one is followed"
+        found[Problem(turns, "a loop that starts the processes of one machine")] = job.cut
     return sorted(((line, each) for each, line in found.items()), key=lambda each: each[0])
+
+
+def is_unknown(value: str) -> bool:
+    """Return whether a value depends on what the script does not say."""
+    return "$" in value or "`" in value
 
 
 def _line_of(job: TrainingJob, problem: Problem) -> int:
@@ -186,10 +227,11 @@ def _between(processes: list[dict[str, str]]) -> Iterator[Problem]:
                 "a number of its own for each process",
             )
     for name in _OF_ALL:
-        values = [each.get(name, "unset") for each in processes]
-        if len({*values}) > 1:
-            (most, _), *_others = Counter(values).most_common()
-            odd = next(index for index, value in enumerate(values) if value != most)
+        said = [each.get(name, "unset") for each in processes]
+        values = {at: each for at, each in enumerate(said) if not is_unknown(each)}
+        if len({*values.values()}) > 1:
+            (most, _), *_others = Counter(values.values()).most_common()
+            odd = next(index for index, value in values.items() if value != most)
             yield Problem(
                 f"{name} is {values[odd]} for process {odd}, and {most} for others",
                 "one value for all processes",

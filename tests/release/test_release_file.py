@@ -44,6 +44,7 @@ from pytest_ascendcache.release import (
 )
 from pytest_ascendcache.release.command import CommandError, parse_command
 from pytest_ascendcache.release.environment import environment_problems
+from pytest_ascendcache.release.init import main as init
 from pytest_ascendcache.release.job import job_problems, read_job
 
 HALF = TensorDesc.of("float16", 8, 16)
@@ -517,6 +518,15 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
             ["HCCL_CONNECT_TIMEOUT is 600 for process 0, and unset for others"],
         ),
         ("RANK_ID=0 python a.py &\nRANK_ID=x python a.py &", ["RANK_ID=x"]),
+        ("export HCCL_CONNECT_TIMEOUT=${T:-60} RANK_SIZE=8 RANK_ID=${RANK:-0}\npython a.py", []),
+        ("T=60\nexport HCCL_CONNECT_TIMEOUT=${T:-600}\npython a.py", ["HCCL_CONNECT_TIMEOUT=60"]),
+        ("for i in 0 1; do RANK_ID=0 python a.py & done", ["RANK_ID=0 for 2 of 2"]),
+        ("for i in {0..60000000}; do RANK_ID=$i python a.py & done", ["more than 4096 turns"]),
+        (
+            "for n in {0..5000}; do\nfor i in {0..5000}; do\nexport RANK_ID=$n$i\ndone\ndone",
+            ["more than 4096 turns"],
+        ),
+        ("for i in {1..100000}; do sleep 1; done\nRANK_ID=1 python a.py", []),
         (
             "export RANK_SIZE=8\ni=0\nwhile [ $i -lt 8 ]; do\n  export RANK_ID=$i\n"
             "  python a.py &\n  i=$((i+1))\ndone",
@@ -534,6 +544,16 @@ def test_each_process_of_a_script_has_its_own_settings(
     found = [problem.found for _, problem in job_problems(read_job(path))]
     assert len(found) == len(told), found
     assert all(each in one for each, one in zip(told, found, strict=True))
+
+
+def test_what_only_a_run_would_tell_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("export HCCL_CONNECT_TIMEOUT=${T:-60}\npython a.py\n")
+    init(["--job", str(path)])
+    told = "run.sh:1: HCCL_CONNECT_TIMEOUT=${T:-60} is not judged: only a run would tell its value"
+    assert told in capsys.readouterr().out
 
 
 def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
