@@ -262,18 +262,9 @@ class _Reader:
         faults = [*atc.name_faults(options, self._texts("other_options"))]
         faults += value_faults(options)
         faults += self._input_faults(options)
-        variables = {**command.environment, **environment}
-        faults += self._package_faults(variables)
         if faults:
             raise _Wrong("\n".join(faults))
-        return options, variables, command.twice
-
-    def _package_faults(self, variables: Mapping[str, str]) -> Iterator[str]:
-        """Yield why a variable names no operator package."""
-        for name in (OPP, CUSTOM_OPP):
-            for each in filter(None, variables.get(name, "").split(os.pathsep)):
-                if not self._place(each).is_dir():
-                    yield f"{name}={each}: there is no directory {self._place(each)}."
+        return options, {**command.environment, **environment}, command.twice
 
     def _input_faults(self, options: Mapping[str, str]) -> Iterator[str]:
         """Yield why an option names no file: ATC would convert nothing without it."""

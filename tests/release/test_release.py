@@ -346,6 +346,10 @@ def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
         ),
         (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no known cache; name a *"),
         (
+            ["--ascend-release=lost.toml"],
+            "*lost.toml: ASCEND_OPP_PATH: there is no directory /gone/opp; name the operator *",
+        ),
+        (
             ["--ascend-release=inside.toml", "--ascend-manifest-update"],
             "*kernels.json of * would be written in *kernel_cache, which is audited and not *",
         ),
@@ -356,6 +360,9 @@ def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], message: st
     (gate.pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
     (gate.pytester.path / "plain.toml").write_text("soc = 'A'\n")
     (gate.pytester.path / "nowhere.toml").write_text("soc = 'A'\ncaches = 'nowhere'\n")
+    (gate.pytester.path / "lost.toml").write_text(
+        "soc = 'A'\ntoolchain = 'reference'\n[environment]\nASCEND_OPP_PATH = '/gone/opp'\n"
+    )
     entry = gate.pytester.path / f"kernel_cache/A/te_exp_{'0' * 64}.json"
     entry.parent.mkdir(parents=True)
     entry.touch()

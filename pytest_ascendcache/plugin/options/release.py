@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
 """Characters to keep out of the name of a check, which users type on a command line."""
 
+_PACKAGES = ("ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH")
 RELEASE, UPDATE = "--ascend-release", "--ascend-manifest-update"
 
 
@@ -104,6 +105,19 @@ def check_toolchains(releases: tuple[Release, ...]) -> None:
                 f"{release.path} names {release.toolchain!r}; judge them in two runs, or name one "
                 "for both with --ascend-toolchain."
             )
+
+
+def check_packages(releases: tuple[Release, ...]) -> None:
+    """Refuse releases that are to be compiled with an operator package that does not exist. Where
+    only files are judged, it may be on another machine. Raises ``pytest.UsageError``."""
+    for release in releases:
+        for name in _PACKAGES:
+            for package in filter(None, release.kernel_environment.get(name, "").split(os.pathsep)):
+                if not Path(package).is_dir():
+                    raise pytest.UsageError(
+                        f"{RELEASE}: {release.path}: {name}: there is no directory {package}; name "
+                        "the operator package, or leave it out."
+                    )
 
 
 def _check_caches(release: Release) -> None:

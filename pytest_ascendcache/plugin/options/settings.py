@@ -28,6 +28,7 @@ from pytest_ascendcache.plugin.options.parts import (
 from pytest_ascendcache.plugin.options.places import check_places
 from pytest_ascendcache.plugin.options.release import (
     ReleaseSettings,
+    check_packages,
     check_toolchains,
     read_releases,
 )
@@ -128,6 +129,8 @@ def read_settings(config: pytest.Config) -> Settings:
     stress = read_stress(values, nodes)
     named = any(values.given(name) for name in OPTIONS if OPTIONS[name].names_toolchain)
     chosen = _toolchain(values) if named else _of_releases(release)
+    if named or release.toolchain:
+        check_packages(release.releases)
     toolchain = chosen.name
     audit = read_audit(values, release)
     judging = is_judging(config, values)
