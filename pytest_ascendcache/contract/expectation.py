@@ -17,9 +17,10 @@ def is_under_debug(
 ) -> bool | None:
     """Whether a debug switch keeps this operator out of the cache.
 
-    ``None`` if the edition leaves that open, or if the list has the type in another case. From
-    8.0.RC3 on, a debug level other than 0 and a debug configuration without a list keep every
-    operator out; a configuration with a list keeps the listed operators out.
+    ``None`` if the edition leaves that open, or if the list has the type in another case or behind
+    another word than ``OpType``. From 8.0.RC3 on, a debug level other than 0 and a debug
+    configuration without a list keep every operator out; a configuration with a list keeps the
+    listed operators out.
     """
     edition = edition or default()
     overridden, config = is_overridden(options, edition), options.debug_config

@@ -124,11 +124,8 @@ class DebugConfig:
 
     def lists(self, operator_type: str, operator_name: str) -> bool:
         """Whether the list names this operator, by node name or by type."""
-        items = (item.partition("::") for item in self.listed or ())
-        return any(
-            of_type == operator_type if colons else name == operator_name
-            for name, colons, of_type in items
-        )
+        names = (operator_name,) if "::" not in operator_name else ()
+        return not {*names, f"OpType::{operator_type}"}.isdisjoint(self.listed or ())
 
 
 ModeName = Literal["enable", "force", "disable"]

@@ -90,7 +90,6 @@ def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
         (("Add",), "Mul", "Add", True),
         (("OpType::Add",), "Add", "other", True),
         (("OpType::Add",), "Add", "", True),
-        (("opType::Add",), "Add", "other", True),
         (("OpType::Add",), "AddN", "other", False),
         (("OpType::AddN",), "Add", "other", False),
         (("OpType::Add",), "Mul", "Add", False),
@@ -110,8 +109,9 @@ def test_lists(listed, operator_type, operator_name, expected):
     assert is_under_debug(options, operator_type, operator_name) is expected
 
 
-def test_whether_letter_case_counts_in_types_is_open():
-    for listed, expected in (("OpType::ADD", None), ("OpType::add", None), ("ADD", False)):
+def test_letter_case_and_the_word_before_a_type_are_open():
+    types = ("OpType::ADD", "OpType::add", "opType::Add", "xOpType::Add", "scope/OpType::Add")
+    for listed, expected in (*((each, None) for each in types), ("ADD", False)):
         options = CompileOptions(debug_config=DebugConfig(listed=(listed,)))
         assert is_under_debug(options, "Add", "add_0") is expected
 

@@ -118,7 +118,7 @@ def _judge_list(
         return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
     text = spelling.write(lines[::-1] if list_first else lines).decode()
-    run = taken(text, attempt, cache.evidence, path.name)
+    run = taken(text, attempt, cache.evidence, path.name, not {*listed} <= {*ITEMS})
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {
         len(operators): ": as if everything were listed",
@@ -154,6 +154,11 @@ _ODD_LIMITS = (
         )
     ),
 )
+
+
+def _is_odd(name: str, value: str) -> bool:
+    """Whether a limit is no plain number, or no share."""
+    return value not in NUMBERS or ("ratio" in name.lower() and not 1 <= int(value) <= 100)
 
 
 @rule("aging/ini-needs-both-keys")
@@ -193,7 +198,8 @@ def test_limits_are_what_file_and_variables_say(
         path.write_bytes(ini_text.encode())
         return cache.attempt(add, mode=ENABLE, environment=variables)
 
-    run = taken(text, attempt, cache.evidence)
+    odd = {name: value for name, value in {**values, **variables}.items() if _is_odd(name, value)}
+    run = taken(text, attempt, cache.evidence, path.name, not odd.keys().isdisjoint(values), odd)
     expected = expected_limits(ini or None, variables)
     aging, gone = shelf.expected(run, expected), shelf.gone()
     possible = possible_limits(ini or None, variables)

@@ -18,9 +18,10 @@ from hypothesis import seed as seeded_with
 from hypothesis import strategies as st
 
 from pytest_ascendcache.combinations.seed import chosen
+from pytest_ascendcache.conformance.kit.shelf import names_limit
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
 from pytest_ascendcache.contract.facts import Ending
-from pytest_ascendcache.observation import Evidence, Run
+from pytest_ascendcache.observation import Evidence, NotDecidable, Run
 from pytest_ascendcache.toolchains import ToolchainError
 
 Check = TypeVar("Check", bound=Callable[..., None])
@@ -34,7 +35,8 @@ def texts(examples: int, written: Iterable[Case] = ()) -> Callable[[Check], Chec
 
     The check first gets the ``written`` cases and then this number of generated ``examples``. A
     failure does not stop it, as other texts may show other differences. Failures of written cases
-    are reported first. If only generated texts fail, the shortest failing text is reported alone.
+    are reported first. If only generated texts fail, the shortest text that fails again is reported
+    alone. A text that is :class:`Refused` is a reading; if all are, there is no verdict.
     """
 
     def decorate(check: Check) -> Check:
@@ -69,7 +71,7 @@ def texts(examples: int, written: Iterable[Case] = ()) -> Callable[[Check], Chec
             seeded_with(chosen() or None)(tried)  # None: the same texts in every run
             tried(*arguments, **named)
             if failures.messages and not failures.of_written:
-                failures.begin(stop=True)
+                failures.stop = True  # what fails only the first time has failed all the same
                 tried(*arguments, **named)
             failures.report()
 
@@ -84,17 +86,23 @@ _GENERATED = 3
 """Failures of generated texts that are reported besides those of written cases."""
 
 
+class Refused(NotDecidable):
+    """The toolchain refuses a text by name."""
+
+
 class _Failures:
-    """The messages with which a check failed; the first ``of_written`` are of written cases."""
+    """The messages with which a check failed; the first ``of_written`` are of written cases.
+    ``stop`` lets the next failure through."""
 
     def __init__(self, check: Callable[..., None]) -> None:
         self._check = check
         self.begin()
 
-    def begin(self, stop: bool = False) -> None:
-        """Forget all messages; ``stop`` lets the next failure through."""
+    def begin(self) -> None:
+        """Forget all messages."""
         self.messages: list[str] = []
-        self.of_written, self._stop = 0, stop
+        self.of_written, self.stop = 0, False
+        self._taken, self._refused = False, None
 
     def collect(self, *arguments: Any, **named: Any) -> None:
         """Run the check on one text, and keep the message if it fails; of the first few failures
@@ -104,8 +112,13 @@ class _Failures:
         known = len(facts)
         try:
             self._check(*arguments, **named)
+            self._taken = True
+        except Refused as refused:
+            self._refused = refused
+            if under_test is not None:
+                under_test.evidence.readings.append(str(refused))
         except AssertionError as error:
-            if self._stop:
+            if self.stop:
                 raise
             # pytest appends how the assertion came to be false, which would hide the next text.
             message = str(error).partition("\nassert ")[0]
@@ -116,7 +129,7 @@ class _Failures:
 
     def report(self) -> None:
         """Fail with the messages of written cases and the shortest ones of generated texts. Raises
-        AssertionError if there is a message."""
+        AssertionError if there is a message, and Refused if every text was refused."""
         generated = sorted(self.messages[self.of_written :], key=len)
         lines = [*self.messages[: self.of_written], *generated[:_GENERATED]]
         if len(lines) > 1:
@@ -126,6 +139,8 @@ class _Failures:
             lines = [f"{head}, each as {readings.pop()}" if len(readings) == 1 else head, *lines]
         if lines:
             raise AssertionError("\n".join(lines))
+        if self._refused is not None and not self._taken:
+            raise self._refused
 
 
 @dataclass(frozen=True)
@@ -196,19 +211,28 @@ _SHOWN = 600
 
 
 def taken(
-    text: str, attempt: Callable[[str], Run], evidence: Evidence, file: str = "op_cache.ini"
+    text: str,
+    attempt: Callable[[str], Run],
+    evidence: Evidence,
+    file: str,
+    is_odd: bool,
+    values: Mapping[str, str] | None = None,
 ) -> Run:
     """The run with a file of this text.
 
-    A toolchain may refuse a file for its contents, or for its spelling if it names the file. Raises
+    A toolchain may refuse a file for its spelling, or for its contents if they are odd, if it names
+    the file; or one of the odd ``values`` of limits if it names that. Raises Refused then. Raises
     AssertionError if the compile fails without naming it, and does not fail with the plain
     spelling. Raises ToolchainError if it fails otherwise, so there is no verdict.
     """
     run = attempt(text)
     if run.succeeded:
         return run
-    plain = plainly(text)
-    named = (run.returncode or 0) > 0 and file in run.output
+    plain, named = plainly(text), (run.returncode or 0) > 0 and file in run.output
+    limits = any(names_limit(run.output, *each) for each in (values or {}).items())
+    may_refuse = limits or (named and (is_odd or plain != text))
+    if (run.returncode or 0) > 0 and may_refuse and not any(run.result.delivered):
+        raise Refused("an odd file or value is refused by name")
     if plain != text and not named and attempt(plain).succeeded:
         detail = (
             f"written plainly, {shown(plain)} is taken; {shown(text)} is refused: the compile "
