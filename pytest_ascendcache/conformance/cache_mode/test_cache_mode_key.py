@@ -22,7 +22,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     OTHER_SOCS,
     rule,
 )
-from pytest_ascendcache.conformance.kit.walked import delivered_beside, refused_elsewhere
+from pytest_ascendcache.conformance.kit.walked import not_refused_beside, refused_elsewhere
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
@@ -194,9 +194,9 @@ def test_a_type_that_is_refused_is_refused_beside_a_warm_cache(cache: CacheUnder
     """Types of the same width, or nearly of the same name."""
     cache.compile(_ADD, mode=ENABLE)
     others = [changed for what, changed in changes(_ADD) if what.startswith("type: ")]
-    delivered = delivered_beside(cache, others)
-    require_none([*refused_elsewhere(cache, delivered)], cache.evidence)
-    if len(delivered) == len(others):
+    runs = not_refused_beside(cache, others)
+    require_none([*refused_elsewhere(cache, runs)], cache.evidence)
+    if len(runs) == len(others):
         raise NotDecidable("every one of these types is compiled")
 
 

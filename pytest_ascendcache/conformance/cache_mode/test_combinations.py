@@ -38,7 +38,8 @@ def cell_runs(ascend_session: PlannedCaches, ascend_toolchain: Toolchain) -> Ite
 def judge(runs: CellRuns, cell: Cell, evidence: Evidence, facts_of: Facts) -> None:
     """Break the check with every fact, and the smallest combination that still shows one."""
     facts = runs.facts(cell, evidence, facts_of)
-    require_none(facts, evidence, *(runs.explain(cell, facts_of, evidence) if facts else ()))
+    more = runs.explain(cell, facts_of, evidence, facts) if facts else ()
+    require_none(facts, evidence, *more)
 
 
 @rule("combinations/outcome")

@@ -19,12 +19,14 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     FORCE,
     HIT,
+    KEPT,
     OTHER_SOCS,
+    REMOVED,
     REPLACED,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
-from pytest_ascendcache.contract.facts import Delivery
+from pytest_ascendcache.contract.facts import Delivery, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -53,17 +55,21 @@ def _left(cache: CacheUnderTest, soc: str) -> int:
 
 @rule("cache-mode/force-purges-soc")
 def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """Force removes all entries of this chip, and none of others."""
-    soc, *others = _chips(cache, add)
+    """Force removes all entries of this chip; those of others are another rule's."""
+    soc = cache.toolchain.soc
+    others = {other_soc(soc, each) for each in OTHER_SOCS} - {soc}
     cache.warm(add)
-    for chip in (soc, *others):
+    for chip in (soc, *sorted(others)):
         _many(cache, chip)
     before = {chip: Snapshot.take(cache.layout.soc(chip)) for chip in others}
     cache.compile(add, mode=FORCE)
-    assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
     for chip, snapshot in before.items():
         changes = snapshot.disturbed(Snapshot.take(cache.layout.soc(chip)))
-        assert not snapshot.files.keys() & changes, f"force for {soc} reached {chip}"
+        if snapshot.files.keys() & changes:
+            detail = f"force for {soc} reached {chip}"
+            fact = outcome_fact(REMOVED, [KEPT], detail=detail, run=len(cache.evidence.steps))
+            cache.evidence.saw_besides("cache-mode/force-spares-other-soc", fact)
+    assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
 
 
 @rule("robust/upgrade-stamp")
@@ -75,6 +81,8 @@ def test_another_version_empties_every_chip(cache: CacheUnderTest, add: Operator
     chips = _chips(cache, add)
     for chip in chips:
         cache.compile(add, mode=ENABLE, soc=chip, environment=variables)
+    if len(chips) == 1:
+        cache.evidence.notes.append("the toolchain compiles for one chip only here")
     change.apply()
     run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add].delivered is COMPILED, cache.evidence.found(
@@ -117,7 +125,7 @@ def test_a_large_entry_is_verified_to_its_end(
     """An object enlarged by zeros, with its digest corrected, may be served. With one of these
     bytes changed it is not."""
     if not cache.marks:
-        pytest.skip(f"{cache.toolchain.name}: marked entries are not served")
+        raise NotDecidable(f"marked entries are not served: {cache.control.reason}")
     cache.warm(add)
     cache.mark()
     entry = cache.entry(add)

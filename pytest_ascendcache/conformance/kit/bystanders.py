@@ -99,7 +99,10 @@ class HoldingProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{path}\n")
         self.process.stdin.flush()
-        return int(_line(self.process))
+        answer = _line(self.process)
+        if not answer.strip():
+            raise NotDecidable("the process that holds a package has died")
+        return int(answer)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -19,9 +19,14 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.combinations import Before, Cell, LimitSource, Plan, minimise
 from pytest_ascendcache.combinations.cell import options_of
-from pytest_ascendcache.conformance.kit.implementations import tables_of, wrong_numbers
+from pytest_ascendcache.conformance.kit.implementations import (
+    chosen_modes,
+    tables_of,
+    wrong_numbers,
+)
 from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
@@ -37,7 +42,7 @@ from pytest_ascendcache.contract import (
     SelectMode,
     expected_limits,
 )
-from pytest_ascendcache.contract.facts import Delivery, Fact
+from pytest_ascendcache.contract.facts import Aspect, Delivery, Fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
@@ -195,9 +200,9 @@ def _make_stale(
     environment = dict(change.environment)
     cache.warm(BYSTANDER, soc=chosen["soc"])
     cache.warm(operator, environment=environment, **chosen)
-    sha256 = cache.entry(operator, **chosen).metadata["sha256"]
+    old = cache.entry(operator, **chosen).object_path.read_bytes()
     change.apply()
-    return environment, sha256
+    return environment, sha256(old)
 
 
 def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
@@ -262,6 +267,8 @@ def number_facts(observed: Observed, cell: Cell) -> list[Fact]:
     _needs_kernels(observed)
     assert observed.tables is not None  # the rule needs them, and kernels that run
     toolchain, run = observed.cache.toolchain, observed.run
+    if not chosen_modes(run, observed.tables, [cell.operator]):
+        pytest.skip("no option chooses an implementation of this operator")
     return wrong_numbers(toolchain, run, observed.tables, [cell.operator], observed.number)
 
 
@@ -274,11 +281,15 @@ def healing_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """A damaged entry that a run with its operator should have replaced."""
     if observed.failure:
         return observed.judge.ending(observed.run, observed.failure)
+    if not observed.judge.has_to_heal(cell.operator):
+        pytest.skip("no entry has to heal under a debug switch")
     return observed.judge.healing(cell.operator, observed.run[cell.operator])
 
 
 Facts = Callable[[Observed, Cell], list[Fact]]
 """Judges one cell of a run: the facts, empty if every promise holds."""
+
+Kinds = set[tuple[Aspect, str]]
 
 _MINIMISED = 3
 """Failing combinations that one process minimises: each costs some compiles."""
@@ -336,13 +347,16 @@ class CellRuns:
         self._keep = False
         return self._last
 
-    def explain(self, cell: Cell, facts_of: Facts, evidence: Evidence) -> list[str]:
+    def explain(
+        self, cell: Cell, facts_of: Facts, evidence: Evidence, facts: Sequence[Fact]
+    ) -> list[str]:
         """Describe the combination, and the smallest one that shows the same kind of fact, which
         ``evidence`` gets too."""
         lines = [f"combination: {cell}", f"options:     {self._options()}"]
         if self._minimised < _MINIMISED:
             self._minimised += 1
-            smallest = minimise(cell, lambda each: self._fails(each, facts_of))
+            kinds = {(fact.aspect, fact.observed) for fact in facts}
+            smallest = minimise(cell, lambda each: self._fails(each, facts_of, kinds))
             evidence.smallest = smallest.special
             lines.append(f"smallest:    {smallest}")
         return lines
@@ -360,12 +374,13 @@ class CellRuns:
         sandbox = str(self._last.cache.sandbox)
         return shlex.join([*variables, *options]).replace(sandbox, "$SANDBOX")
 
-    def _fails(self, cell: Cell, facts_of: Facts) -> bool:
+    def _fails(self, cell: Cell, facts_of: Facts, kinds: Kinds) -> bool:
         sandbox = self._caches.sandbox("smaller")
         try:
             cache = self._caches.cache(sandbox, Evidence())
-            return bool(facts_of(observe(cache, (cell,), self.tables), cell))
-        except (ToolchainError, NotDecidable, KernelRunError):
+            facts = facts_of(observe(cache, (cell,), self.tables), cell)
+            return any((fact.aspect, fact.observed) in kinds for fact in facts)
+        except (ToolchainError, NotDecidable, KernelRunError, pytest.skip.Exception):
             return False
         finally:
             self._caches.discard(sandbox)

@@ -84,7 +84,7 @@ class ConversionShelf:
         text = json.dumps({"format": FORMAT, **key}, sort_keys=True)
         place = self.directory / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         self.directory.mkdir(parents=True, exist_ok=True)
-        with place.with_suffix(".lock").open("w") as lock:
+        with place.with_name(f"{place.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield ConversionPlace(place, self)
 

@@ -102,7 +102,8 @@ class _Failures:
         """Forget all messages."""
         self.messages: list[str] = []
         self.of_written, self.stop = 0, False
-        self._taken, self._refused = False, None
+        self._taken = False
+        self._refused: Refused | None = None
 
     def collect(self, *arguments: Any, **named: Any) -> None:
         """Run the check on one text, and keep the message if it fails; of the first few failures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_ascendcache.combinations.differences import differences
@@ -15,8 +15,9 @@ from pytest_ascendcache.combinations.walker import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import HIT, NEW
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.facts import Delivery, Fact, outcome_fact
+from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -106,17 +107,29 @@ def _without_origins(operator: OperatorSpec) -> OperatorSpec:
     return replace(operator, inputs=inputs, outputs=outputs)
 
 
-def delivered_beside(
+def not_refused_beside(
     cache: CacheUnderTest, operators: Iterable[OperatorSpec]
-) -> list[OperatorSpec]:
-    """Those of the operators that are delivered beside this warm cache."""
+) -> dict[OperatorSpec, Run]:
+    """The runs of those of the operators that are not refused beside this warm cache: they are
+    delivered, or the run crashes or does not end."""
     requests = {each: cache.request(each, mode=CacheMode.ENABLE) for each in operators}
-    return [each for each, request in requests.items() if cache.unwatched(request).succeeded]
+    runs = {each: cache.unwatched(request) for each, request in requests.items()}
+    return {each: run for each, run in runs.items() if not _is_refused(run)}
 
 
-def refused_elsewhere(cache: CacheUnderTest, delivered: Iterable[OperatorSpec]) -> Iterator[Fact]:
-    """Facts about delivered operators that are refused without a cache."""
-    for each in delivered:
-        if not _fresh(cache, each).succeeded:
+def _is_refused(run: Run) -> bool:
+    return run.returncode is not None and run.returncode != 0 and not crashed(run.returncode)
+
+
+def refused_elsewhere(cache: CacheUnderTest, runs: Mapping[OperatorSpec, Run]) -> Iterator[Fact]:
+    """Facts about operators that are not refused here, and are refused without a cache."""
+    for each, run in runs.items():
+        if not _is_refused(_fresh(cache, each)):
+            continue
+        if not run.succeeded:
+            ending = Ending.NO_END if run.returncode is None else Ending.CRASH
+            detail = f"it is refused without a cache; beside a warm one it {run.result.ending}"
+            yield Fact.seen(ending, detail, each)
+        else:
             detail = "it is refused without a cache, and delivered a kernel beside a warm one"
             yield Fact.seen(Delivery.ANOTHER, detail, each)

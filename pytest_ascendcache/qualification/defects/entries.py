@@ -18,6 +18,7 @@ from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.om import om_name
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
 STORES = "cache-mode/enable-stores"
@@ -426,6 +427,22 @@ def keeps_what_lies_at_the_output(self, right, output, index, model):
     if path in before:
         path.write_bytes(before[path])
     return path
+
+
+@defect(TRANSPARENT, overrides=LookupPolicy.find, memory={"served": ()})
+def a_hit_keeps_what_lies_at_the_output(self, right, fs, entry, expected):
+    """A kernel that is served does not replace a file that lies where it is delivered."""
+    found = right(fs, entry, expected)
+    if found is not None:
+        self.memory.served = (*self.memory.served, found)
+    return found
+
+
+@a_hit_keeps_what_lies_at_the_output.also(OutputPolicy.deliver)
+def _(self, right, output, index, model):
+    path = output / om_name(index, model.operator)
+    served = model.object in self.memory.served and path.exists()
+    return path if served else right(output, index, model)
 
 
 @defect(TRANSPARENT, overrides=LookupPolicy.find)

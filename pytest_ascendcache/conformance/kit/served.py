@@ -1,0 +1,21 @@
+"""What checks of served kernels take for granted: that kernels are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pytest_ascendcache.conformance.kit.vocabulary import HIT
+from pytest_ascendcache.contract.facts import outcome_fact
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.operators import OperatorSpec
+
+
+def needs_served(cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec]) -> None:
+    """Call this before a check of served kernels passes. What markers show not to be reused is told
+    of the rule that promises it. Raises NotDecidable then: lost work mixes nothing up."""
+    missed = [each for each in operators if cache.marks and run[each] != HIT]
+    for each in missed:
+        fact = outcome_fact(run[each], [HIT], each, run=len(cache.evidence.steps))
+        cache.evidence.saw_besides("cache-mode/enable-reuses", fact)
+    if missed:
+        raise NotDecidable(f"{len(missed)} operators are not served, among them {missed[0]}")
