@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -74,20 +77,44 @@ ATTENDANCE: dict[str, Attendance] = {}
 """The gangs that meet at addresses of this process, by port."""
 
 
+_ANY_PORT = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""Between which ports the system chooses."""
+_UNPRIVILEGED, _PORTS, _LAST_PORT = 10240, 8192, 65535
+
+
 @contextmanager
 def meeting_place(
     size: int, timeout: int | None = None, host: str = "127.0.0.1", *, elsewhere: bool = False
 ) -> Iterator[Address]:
-    """Reserve an address on this machine while the ``with`` block lasts. The port is bound but
-    nothing listens there, so rank 0, which reuses addresses, can. ``elsewhere`` says that other
+    """Reserve an address on this machine while the ``with`` block lasts: no other meeting place is
+    there, and rank 0 can bind it, whether or not it reuses addresses. ``elsewhere`` says that other
     processes start ranks that meet there, so that attendance cannot be told."""
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((host, 0))
-        port = reserved.getsockname()[1]
+    with _reserved(host) as port:
         if not elsewhere:
             ATTENDANCE[str(port)] = Attendance(size)
         try:
             yield Address(size, port, timeout, host)
         finally:
             ATTENDANCE.pop(str(port), None)
+
+
+@contextmanager
+def _reserved(host: str) -> Iterator[int]:
+    """A port that is free, and that the system gives to nobody who asks for any. A name without a
+    file holds it against other sessions of all users, until their process ends."""
+    low, high = map(int, _ANY_PORT.read_text().split())
+    ports = [*range(max(_UNPRIVILEGED, low - _PORTS), low), *range(high + 1, _LAST_PORT + 1)]
+    random.SystemRandom().shuffle(ports)
+    for port in ports:
+        with socket.socket(socket.AF_UNIX) as held, socket.socket() as probe:
+            try:
+                held.bind(f"\0pytest-ascendcache-{port}")
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise
+            probe.close()
+            yield port
+            return
+    raise OSError(errno.EADDRINUSE, f"none of {len(ports)} ports of {host} is free")

@@ -1,0 +1,18 @@
+"""The address of a gang is held for it, and rank 0 can listen there in any way."""
+
+from __future__ import annotations
+
+import socket
+
+from pytest_ascendcache.observation.meeting_place import meeting_place
+
+
+def test_rank_0_can_listen_without_reusing_the_address() -> None:
+    with meeting_place(2) as place, socket.socket() as plain:
+        plain.bind((place.host, place.port))
+        plain.listen()
+
+
+def test_no_two_gangs_meet_at_one_address() -> None:
+    with meeting_place(2) as one, meeting_place(2) as other:
+        assert one.port != other.port
