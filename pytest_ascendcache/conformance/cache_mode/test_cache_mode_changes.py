@@ -214,7 +214,7 @@ def test_beside_a_debug_list_kernels_equal_fresh_ones(
     alone = DebugConfig(("ccec_g",))
     assert cache.delivers_fresh(run, add, debug_config=alone), "the listed one was not"
     cache.trust_marks()
-    needs_served(cache, cache.compile(add, exp, mode=ENABLE, debug_config=config), (exp,))
+    needs_served(cache, cache.compile(add, exp, mode=ENABLE, debug_config=config), (exp,), False)
 
 
 @rule("cache-mode/parallel-force")
