@@ -213,8 +213,6 @@ def test_beside_a_debug_list_kernels_equal_fresh_ones(
     assert cache.delivers_fresh(run, exp), "the unlisted operator was compiled for debugging"
     alone = DebugConfig(("ccec_g",))
     assert cache.delivers_fresh(run, add, debug_config=alone), "the listed one was not"
-    cache.trust_marks()
-    needs_served(cache, cache.compile(add, exp, mode=ENABLE, debug_config=config), (exp,), False)
 
 
 @rule("cache-mode/parallel-force")

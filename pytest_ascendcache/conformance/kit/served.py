@@ -10,16 +10,14 @@ from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 
-def needs_served(
-    cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec], is_told: bool = True
-) -> None:
+def needs_served(cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec]) -> None:
     """Call this before a check of served kernels passes. What markers show not to be reused is told
-    of the rule that promises it, unless another check asks that of the same options. Raises
-    NotDecidable then: lost work mixes nothing up; and where markers show nothing."""
+    of the rule that promises it. Raises NotDecidable then: lost work mixes nothing up; and where
+    markers show nothing."""
     if not cache.marks:
         raise NotDecidable(f"marked entries are not served: {cache.control.reason}")
     missed = [each for each in operators if run[each] != HIT]
-    for each in missed if is_told else ():
+    for each in missed:
         fact = outcome_fact(run[each], [HIT], each, run=len(cache.evidence.steps))
         cache.evidence.saw_besides("cache-mode/enable-reuses", fact)
     if missed:
