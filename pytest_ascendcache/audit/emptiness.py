@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
@@ -39,12 +38,12 @@ def judge_emptiness(result: Audit, ledger: Ledger) -> None:
                 f"{judge.entries} entries are in a directory that no chip is called, {_NOWHERE}"
             )
             ledger.add(Check.LEFTOVERS, unit, detail)
-        elif not judge.entries and read_all and above not in flat and isinstance(judge, SocCache):
-            ledger.add(Check.NOT_EMPTY, unit or ".", _EMPTY)
 
 
 def _is_no_chip(result: Audit, unit: str) -> bool:
-    """Return whether a directory is in the place of a chip's and no chip is called so."""
+    """Return whether a directory is in the place of a chip's and is a copy of it, by its name: not
+    every chip is an Ascend, but none has a dot or a blank behind its name."""
     place = result.directory / unit
     is_soc = result.kinds[unit] is CacheKind.SOC and place.parent.name == "kernel_cache"
-    return is_soc and not CHIP.fullmatch(place.name) and unit not in result.linked
+    begins = CHIP.match(place.name)
+    return is_soc and begins is not None and begins[0] != place.name and unit not in result.linked

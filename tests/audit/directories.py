@@ -729,12 +729,6 @@ def chip_directory_that_no_chip_is_called(root: Path) -> None:
     soc.rename(soc.with_name("Ascend910B1 copy"))
 
 
-@unsound(WARN)
-def one_chip_was_emptied(root: Path) -> None:
-    for path in (kernel_cache(root).soc.parent / "Ascend310P3").iterdir():
-        path.unlink()
-
-
 @unsound(FAIL)
 def kernels_of_310_in_the_directory_of_310p3(root: Path) -> None:
     cann_entry(root / "kernel_cache/Ascend310P3", 1, "kernels, Ascend310")
