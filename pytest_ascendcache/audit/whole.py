@@ -183,15 +183,16 @@ def _of_package(read: Read, size: int) -> str | None:
         return None
     start = len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
     payloads = [int(each) for each in sizes[1].split()]
-    if wrong := _of_size(start + sum(payloads), size):
-        return wrong
+    if start + sum(payloads) > size:
+        return f"is cut: {start + sum(payloads) - size} bytes are missing"
     for pattern, kind in _SUMS:
         found = pattern.search(head)
         if found is not None and len(payloads) == 1 and found[1].strip(b"0"):
             digest = _digest(kind(), read, start, start + payloads[0])
             return _of_digest(kind().name, digest, found[1].decode())
     if len(payloads) == 1 and (said := _CKSUM.search(head)) is not None and said[1].strip(b"0"):
-        return _of_digest("cksum", str(_cksum(read, start, size)), said[1].decode())
+        found_sum = _cksum(read, start, start + payloads[0])
+        return _of_digest("cksum", str(found_sum), said[1].decode())
     return ""
 
 
