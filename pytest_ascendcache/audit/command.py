@@ -147,8 +147,11 @@ def _print(results: Sequence[Audit], language: Language) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     try:
         print(shown.encode(encoding, "backslashreplace").decode(encoding), flush=True)
-    except BrokenPipeError:  # its reader, such as head, has seen enough
+    except OSError as error:
+        # What is left in the buffer is written when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # a reader, such as head, has seen enough
+            raise
 
 
 if __name__ == "__main__":
