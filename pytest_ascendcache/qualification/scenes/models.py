@@ -181,7 +181,7 @@ def model_without_precision_file(directory: Path) -> list[str]:
     return judge(path, rules=("release/precision-file-kept", "release/debug-off"))
 
 
-@scene(UNCHANGED, what="a weight comes from the cache because it begins like the right one")
+@scene(UNCHANGED, CACHED, what="a weight comes from the cache because it begins like the right one")
 def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     defect = "weights-by-their-beginning"
     path = _release(directory, caches="cache")

@@ -211,11 +211,6 @@ def release_under_enable(directory: Path) -> list[str]:
     return judge(_release(directory, {"op_compiler_cache_mode": "enable"}))
 
 
-@scene("cache-mode/release-setting", what="the cache mode is unknown to atc")
-def release_under_unknown_mode(directory: Path) -> list[str]:
-    return judge(_release(directory, {"op_compiler_cache_mode": "Force"}))
-
-
 @scene("release/debug-off", what="the debug level is left at 1")
 def release_with_debug_level(directory: Path) -> list[str]:
     return judge(_release(directory, {"op_debug_level": 1}))
