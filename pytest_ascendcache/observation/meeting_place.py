@@ -80,6 +80,8 @@ ATTENDANCE: dict[str, Attendance] = {}
 _ANY_PORT = Path("/proc/sys/net/ipv4/ip_local_port_range")
 """Between which ports the system chooses."""
 _UNPRIVILEGED, _PORTS, _LAST_PORT = 10240, 8192, 65535
+_ANY = 64
+"""Ports that are asked of the system where it has all of them to choose from."""
 
 
 @contextmanager
@@ -102,14 +104,15 @@ def meeting_place(
 def _reserved(host: str) -> Iterator[int]:
     """A port that is free, and that the system gives to nobody who asks for any. A name without a
     file holds it against other sessions of all users, until their process ends."""
-    low, high = map(int, _ANY_PORT.read_text().split())
+    low, high = _chosen_by_the_system()
     ports = [*range(max(_UNPRIVILEGED, low - _PORTS), low), *range(high + 1, _LAST_PORT + 1)]
     random.SystemRandom().shuffle(ports)
-    for port in ports:
+    for asked in [*ports, *[0] * _ANY]:
         with socket.socket(socket.AF_UNIX) as held, socket.socket() as probe:
             try:
+                probe.bind((host, asked))
+                port = probe.getsockname()[1]
                 held.bind(f"\0pytest-ascendcache-{port}")
-                probe.bind((host, port))
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue
@@ -117,4 +120,13 @@ def _reserved(host: str) -> Iterator[int]:
             probe.close()
             yield port
             return
-    raise OSError(errno.EADDRINUSE, f"none of {len(ports)} ports of {host} is free")
+    raise OSError(errno.EADDRINUSE, f"none of {len(ports) + _ANY} ports of {host} is free")
+
+
+def _chosen_by_the_system() -> tuple[int, int]:
+    """The first and last port that the system gives to who asks for any."""
+    try:
+        low, high = map(int, _ANY_PORT.read_text().split())
+    except (OSError, ValueError):
+        return 32768, 60999  # Linux's own
+    return low, high
