@@ -142,9 +142,10 @@ def _limits(ini: dict[str, str], size: str | None = None, ratio: str | None = No
     return {"ini": ini, "size": size, "ratio": ratio, "spelling": PLAIN}
 
 
-_ODD = (("0310", "066"), ("0580", "019"), ("+310", "+66"))
+_ODD = (("0550", "066"), ("0580", "019"), ("+310", "+66"))
 _ODD_LIMITS = (
     _limits(ini_values("-1", 50)),
+    _limits(ini_values("1", 50)),  # the smallest limit
     *(_limits(ini_values(*odd), "600", "100") for odd in _ODD),
     *(
         # If the file has no valid numbers, the variables count.

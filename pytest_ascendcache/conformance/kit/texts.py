@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded_with
 from hypothesis import strategies as st
 
-from pytest_ascendcache.combinations.seed import chosen
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.shelf import names_limit
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
 from pytest_ascendcache.contract.facts import Ending
@@ -68,7 +68,7 @@ def texts(examples: int, written: Iterable[Case] = ()) -> Callable[[Check], Chec
             for case in first:
                 failures.collect(*arguments, **named, **case)
             failures.of_written = len(failures.messages)
-            seeded_with(chosen() or None)(tried)  # None: the same texts in every run
+            seeded_with(seeded())(tried)  # not by the check's source, as Hypothesis does
             tried(*arguments, **named)
             if failures.messages and not failures.of_written:
                 failures.stop = True  # what fails only the first time has failed all the same
@@ -258,7 +258,7 @@ def lists_of(words: Sequence[str], most: int = 4) -> st.SearchStrategy[tuple[str
 
 
 NUMBERS = ("-1", "1", "2", "3", "50", "99", "100", "300", "500", "600")
-ODD_NUMBERS = ("0310", "066", "0580", "019", "+310", "+66", " 310", f"{'0' * 40}310", "9" * 30)
+ODD_NUMBERS = ("0550", "066", "0580", "019", "+310", "+66", " 310", f"{'0' * 40}310", "9" * 30)
 """Texts that some parsers read as another number: octal, cut short, wrapped around."""
 NO_NUMBERS = (
     *("", "0", "-2", "-0", "1.5", "1e2", "1_0"),

@@ -68,7 +68,7 @@ def stores_first_operator(self, right, *arguments):
     return self.memory.stored > 1 or right(*arguments)
 
 
-@defect(KEYS, overrides=StorePolicy.publish, memory={"stored": 0}, found_later=True)
+@defect(REUSES, overrides=StorePolicy.publish, memory={"stored": 0}, found_later=True)
 def sixteen_kernels_a_run(self, right, *arguments):
     """A run stores 16 kernels at most."""
     self.memory.stored += 1
