@@ -13,7 +13,7 @@ import pytest
 from pytest_ascendcache.conformance.incremental.fixtures import ended_well
 from pytest_ascendcache.conformance.kit.states import give_away, residue
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.told import stays_usable
+from pytest_ascendcache.conformance.kit.told import require_none, stays_usable
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     HIT,
@@ -167,6 +167,32 @@ def test_two_processes_compile_at_once(
         ended = Fact.seen(Ending.FAILURE, f"a compile beside another {run.result.ending}")
         assert run.succeeded, cache.evidence.found(ended, ended.detail)
         assert cache.delivers_fresh(run, operator), "a wrong kernel was delivered"
+
+
+_PROCESSES, _OWN = 4, 6
+
+
+@rule("robust/same-key-race")
+def test_processes_store_what_only_they_compile(cache: CacheUnderTest) -> None:
+    """Six operators in each of four processes. One that finds the cache locked may leave an entry
+    out; that most are missing is work lost whenever models are converted side by side."""
+    cache.needs_reuse()
+    cache.marks = False
+    shapes = (TensorDesc.of("float32", rows, 40) for rows in range(1, _PROCESSES * _OWN + 1))
+    every = [
+        OperatorSpec("Add", (shape, shape), (shape,), name=f"own_{shape.shape[0]}")
+        for shape in shapes
+    ]
+    for run in cache.together(
+        [cache.request(*every[first::_PROCESSES], mode=ENABLE) for first in range(_PROCESSES)]
+    ):
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+    cache.trust_marks()
+    run = cache.compile(*every, mode=ENABLE)
+    lost = [each for each in every if run[each] != HIT]
+    if len(lost) * 2 > len(every):
+        detail = f"{len(lost)} of {len(every)} operators that processes compiled at once are lost"
+        require_none([outcome_fact(run[lost[0]], [HIT], lost[0], detail=detail)], cache.evidence)
 
 
 @rule("robust/same-key-race")

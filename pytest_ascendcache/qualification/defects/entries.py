@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.om import om_name
@@ -73,6 +73,17 @@ def sixteen_kernels_a_run(self, right, *arguments):
     """A run stores 16 kernels at most."""
     self.memory.stored += 1
     return self.memory.stored > 16 or right(*arguments)
+
+
+@defect(RACE, overrides=StorePolicy.publish, found_later=True)
+def losers_store_nothing(self, right, fs, entry, data, metadata, keep):
+    """A process that finds the cache locked takes its kernels for stored."""
+    try:
+        with fs.lock("store.lock", entry.lock, patience=0):
+            pass
+    except LockUnavailable:
+        return True
+    return right(fs, entry, data, metadata, keep)
 
 
 @defect(STORES, overrides=StorePolicy.metadata_text)
