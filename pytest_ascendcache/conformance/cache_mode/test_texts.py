@@ -202,7 +202,9 @@ def test_limits_are_what_file_and_variables_say(
     odd = {name: value for name, value in {**values, **variables}.items() if _is_odd(name, value)}
     run = taken(text, attempt, cache.evidence, path.name, not odd.keys().isdisjoint(values), odd)
     expected = expected_limits(ini or None, variables)
-    aging, gone = shelf.expected(run, expected), shelf.gone()
+    aging = shelf.expected(run, expected)
+    shelf.let_store(run, aging.must_go)
+    gone = shelf.gone()
     possible = possible_limits(ini or None, variables)
     if any(shelf.expected(run, each).allows(gone) for each in possible):
         return
@@ -212,7 +214,7 @@ def test_limits_are_what_file_and_variables_say(
         # The toolchain's own file sets no limits. Without it a toolchain may empty the cache.
         path.write_bytes(made.read_bytes())
     shelf = Shelf(cache).lay(*IDLE)
-    cache.compile(add, mode=ENABLE, environment=variables)
+    shelf.let_store(cache.compile(add, mode=ENABLE, environment=variables), gone)
     detail = (
         f"op_cache.ini {text.encode()!r}, {variables}: {gone or 'none'} gone, "
         f"not {''.join(sorted(aging.must_go)) or 'none'} ({expected.megabytes} MB, "

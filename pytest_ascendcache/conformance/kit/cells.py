@@ -244,6 +244,7 @@ def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell) -> list[Fact]:
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
     judge = replace(observed.judge, subject=shelf.limiting(observed.run))
     due = shelf.expected(observed.run, limits)
+    shelf.let_store(observed.run, due.must_go)
     return judge.aging(due, _IDLE, shelf.gone(), shelf.torn(), limits)
 
 

@@ -310,6 +310,22 @@ def ages_after_the_first_kernel(self, right, *arguments):
 ages_after_the_first_kernel.also(OutputPolicy.deliver, OutputPolicy.deliver_model)(_then_what_waits)
 
 
+@innocent(
+    AGES, twin="never-ages", company=HABITS, overrides=AgingPolicy.age, memory={"waiting": []}
+)
+def ages_before_it_stores(self, right, *arguments):
+    """A run that only reuses ages nothing."""
+    self.memory.waiting.append(lambda: right(*arguments))
+    return []
+
+
+@ages_before_it_stores.also(StorePolicy.publish)
+def _after_what_waits(self, right, *arguments, **named):
+    while self.memory.waiting:
+        self.memory.waiting.pop(0)()
+    return right(*arguments, **named)
+
+
 @innocent(AGES, twin="idle-after-a-day", company=HABITS, overrides=AgingPolicy.is_idle)
 def a_minute_more(self, right, unit, now_ns):
     """Entries age a minute after they may."""
