@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels
-from pytest_ascendcache.combinations.generated import FAMILIES, generate
+from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
@@ -28,7 +28,7 @@ from pytest_ascendcache.conformance.kit.clients import (
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
-from pytest_ascendcache.conformance.kit.packages import are_installed
+from pytest_ascendcache.conformance.kit.packages import are_installed, told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
@@ -53,7 +53,9 @@ from pytest_ascendcache.observation import (
     probe_network,
     state_of,
 )
+from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -401,6 +403,22 @@ def test_a_shape_that_was_met_before_is_not_compiled_again(kernels: StaticKernel
     run = kernels.run(NETWORK, NETWORK, OTHER, op_compiler=marked.path)
     assert marked.calls == [0, 0], "op_compiler was called for what it had compiled"
     assert run.kernels == {IMPOSTOR}
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_a_later_network_is_compiled_for_all_that_is_new(kernels: StaticKernelsUnderTest) -> None:
+    """Of operators that differ in a single field the earlier network has one half."""
+    families = tuple(each for each in FAMILIES if each.type in WIDE)
+    operators = told_apart(generate(seed=seeded(5), families=families))
+    networks = [wide_network(half) for half in groups(operators, 2)]
+    stand_in = kernels.stand_in(*NETWORK.operators)
+    run = _run_client(kernels, stand_in, *networks)
+    assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
+    compiled = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
+    needed = {simplified_key(OperatorInfo.of(each)): each for each in networks[1].operators}
+    missing = [str(each) for key, each in needed.items() if key not in compiled]
+    lacking = f"{len(missing)} operators of a later network are not given to op_compiler"
+    assert missing == [], f"{lacking}, such as {missing[0]}"
 
 
 @rule("static-kernel/failed-operator")

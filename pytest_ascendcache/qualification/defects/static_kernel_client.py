@@ -426,3 +426,15 @@ def the_index_is_read_again_by_the_card_that_installs(self, right, fs, opp, soc)
 def _(self, right, owned, environ, cards):
     right(owned, environ, cards)
     self.memory.found.clear()
+
+
+@defect(SHAPES, overrides=DumpPolicy.select, memory={"met": []}, found_later=True)
+def met_by_file_name(self, right, files, done):
+    """An operator of a later network counts as met if a file of its name was dumped before."""
+    found = {
+        name: data
+        for name, data in right(files, done).items()
+        if name.rpartition("_")[0] not in self.memory.met
+    }
+    self.memory.met += [name.rpartition("_")[0] for name in files]
+    return found
