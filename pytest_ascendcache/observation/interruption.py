@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -118,11 +119,12 @@ class Interruption(Generic[Result]):
 
     def strike(self, action: Action, at: Operation) -> Result:
         """Run the command from the recorded state, with a fault at one operation. A command that
-        does other work in another run is tried a few times. Raises ``NotDecidable`` if the fault
-        did not occur there."""
+        does other work in another run is tried a few times, with the number that the operation had
+        last. Raises ``NotDecidable`` if the fault did not occur there."""
+        aimed = at
         for left in reversed(range(_STRIKES)):
             self.reset()
-            plan = FaultPlan(self._log(), action, at, root=self.root)
+            plan = FaultPlan(self._log(), action, aimed, root=self.root)
             result = self._start(plan)
             try:
                 self._route.verify(plan, self.root, result.returncode)
@@ -130,7 +132,22 @@ class Interruption(Generic[Result]):
             except TraceError as error:
                 if not left:
                     raise NotDecidable(str(error)) from None
+                with suppress(TraceError):
+                    aimed = self._counterpart(at, self._route.operations(plan, self.root))
         return result
+
+    def _counterpart(self, at: Operation, others: tuple[Operation, ...]) -> Operation:
+        """The operation of another run that is of the same kind, in the same directory, and as far
+        from the last one of these; ``at`` if there is none."""
+
+        def alike(each: Operation) -> bool:
+            same = (each.act, each.point) == (at.act, at.point)
+            return same and Path(each.path).parent == Path(at.path).parent
+
+        of_record = [each.nth for each in self.operations if alike(each)]
+        behind = sum(nth > at.nth for nth in of_record)
+        found = sorted(filter(alike, others), key=lambda each: each.nth)
+        return found[-1 - behind] if at in self.operations and behind < len(found) else at
 
     def reset(self) -> None:
         """Bring the directory into the state before the command."""

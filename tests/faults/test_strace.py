@@ -350,3 +350,22 @@ def test_of_several_processes_the_one_that_was_meant_is_struck(tmp_path):
     for operation in interruption.operations:
         interruption.strike(Action.EIO, operation)
         assert {path.name for path in root.iterdir()} == {"a", "b", "c"} - {operation.path}
+
+
+@traced
+def test_an_operation_whose_number_differs_between_runs_is_struck(tmp_path):
+    """As of a command that looks for a lock until it has it: on a busy machine more often."""
+    root = tmp_path / "root"
+    root.mkdir()
+    launcher = ProcessLauncher({"sh": ("/bin/sh",), "strace": (str(STRACE),)})
+    route, looks = Strace(launcher.argv), iter((5, 2, 2))
+
+    def start(plan):
+        made = f"mkdir {f'{root}/lock ' * next(looks)} {root}/entry; exit 0"
+        program, arguments = route.command(plan, "sh", ["-c", made])
+        running = launcher.start(Command(program, arguments, os.environ, tmp_path))
+        return Ended(running.wait(time.monotonic() + 60).returncode)
+
+    interruption = Interruption(root, tmp_path / "logs", route, start)
+    interruption.strike(Action.EIO, interruption.operations[-1])
+    assert {path.name for path in root.iterdir()} == {"lock"}
