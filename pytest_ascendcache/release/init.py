@@ -164,6 +164,9 @@ def _look_at_job(path: Path) -> int:
     for line, setting in job.unknown:
         unknown = f"{setting} is not judged: only a run would tell its value"
         print(f"{path}:{line}: {translated(unknown, language)}")
+    for line, script in job.sourced.items():
+        unread = f"{script} is not read: what it sets is not known"
+        print(f"{path}:{line}: {translated(unread, language)}")
     settings = count(len(job.settings), "setting")
     processes = count(job.cards, "process", "processes")
     print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))

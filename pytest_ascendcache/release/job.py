@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,9 +28,17 @@ from pytest_ascendcache.release.problem import Problem
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LOOP = re.compile(
-    r"\bfor\s+\(?\(?\s*(\w+)(?:\s+in\s+(?:\$\(seq\s+(\d+)\s+(\d+)\)|\{(\d+)\.\.(\d+)\}|([\d ]+\d))"
-    r"|\s*=\s*(\d+)\s*;\s*\w+\s*<\s*(\d+))"
+    r"\bfor(?:\s+|\s*\(\()\s*(?P<name>\w+)(?:\s+in\s+(?:(?:\$\(|`)seq(?P<seq>(?:\s+\d+){1,3})\s*[)`]"
+    r"|\{(?P<braces>\d+\.\.\d+(?:\.\.\d+)?)\}|(?P<list>[\d ]+\d))"
+    r"|\s*=\s*(?P<first>\d+)\s*;\s*\w+\s*<(?P<last>=?\s*\d+)\s*;\s*(?:\+\+\w+|\w+\+\+))"
 )
+_FUNCTION = re.compile(
+    r"\s*(?:function\s+([\w-]+)(?:\s*\(\s*\))?|([\w-]+)\s*\(\s*\))\s*\{(?P<rest>.*)", re.DOTALL
+)
+_ASKS = ("if", "elif", "case", "[", "[[", "test")
+"""Words behind which a line's commands run or not."""
+
+_BEFORE = ("then", "do", "else", "{", "(", "!", "time", "exec")
 _OPENS, _CLOSES = re.compile(r"\s*(?:for|while|until)\b"), re.compile(r"(?:^|[\s;])done\b")
 _DO = re.compile(r"(?:^|[;\s])do\b(.*)")
 _CHANGES = re.compile(
@@ -57,7 +65,8 @@ class TrainingJob:
     """Settings by name with the line of each, how many processes the script starts, and the
     settings of each of them that it starts by itself. ``cut`` is the line of a loop that was not
     followed to its end, after ``turns`` of all loops. ``unfollowed`` are the lines whose settings
-    were not understood."""
+    were not understood, ``sourced`` the scripts that the script reads, which are not read here, and
+    ``functions`` the lines of those that were not called."""
 
     settings: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -66,6 +75,27 @@ class TrainingJob:
     turns: int = 0
     cut: int = 0
     unfollowed: dict[int, None] = field(default_factory=dict)
+    sourced: dict[int, str] = field(default_factory=dict)
+    functions: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    _called: set[str] = field(default_factory=set)
+
+    def call(self, name: str, arguments: Sequence[str], names: dict[str, str]) -> None:
+        """Follow a function of the script; one that calls itself only once."""
+        body = self.functions.pop(name)
+        self._called.add(name)
+        self.turns += 1
+        given = {str(place): each for place, each in enumerate(arguments, start=1)}
+        inner = {**names, **given}
+        if self.turns < _MOST:
+            _run(body, self, inner)
+        names.update((key, value) for key, value in inner.items() if not key.isdecimal())
+        self.functions[name] = body
+
+    def conclude(self) -> None:
+        """Name the settings of functions that nothing calls, as far as that is followed."""
+        for name, body in self.functions.items():
+            settings = (number for number, text in body if _OF_STACK.search(text))
+            self.unfollowed.update(dict.fromkeys(settings if name not in self._called else ()))
 
     @property
     def unknown(self) -> list[tuple[int, str]]:
@@ -80,8 +110,15 @@ class TrainingJob:
 def read_job(path: Path) -> TrainingJob:
     """Read a launch script. Raises ``OSError`` if it cannot be read."""
     job = TrainingJob()
-    lines = read_text(path, errors="replace").splitlines()
-    _run(list(enumerate(lines, start=1)), job, {})
+    text = read_text(path, errors="replace").splitlines()
+    lines = list[tuple[int, str]]()
+    for number, each in enumerate(text, start=1):
+        if lines and lines[-1][1].endswith("\\"):
+            lines[-1] = (lines[-1][0], f"{lines[-1][1][:-1]} {each}")
+        else:
+            lines.append((number, each))
+    _run(lines, job, {})
+    job.conclude()
     for name in _SIZE:
         if job.settings.get(name, "").isdecimal():
             job.cards = max(job.cards, int(job.settings[name]))
@@ -94,6 +131,11 @@ def _run(lines: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]) 
     at = 0
     while at < len(lines):
         number, raw = lines[at]
+        if (function := _FUNCTION.match(raw)) is not None:
+            body = _body_of_function(lines, at, function)
+            job.functions[function[1] or function[2]] = body
+            at += max(len(body), 1)
+            continue
         line = _expanded(raw, names)
         loop, end = _LOOP.search(line), _end_of_loop(lines, at)
         if loop is not None and (end > at or _CLOSES.search(raw)):
@@ -118,6 +160,21 @@ def _body(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return [(number, head.rpartition("done")[0])]
 
 
+def _body_of_function(
+    lines: list[tuple[int, str]], at: int, function: re.Match[str]
+) -> list[tuple[int, str]]:
+    """Return the lines of a function, of which the first may stand beside its name."""
+    number, rest = lines[at][0], function["rest"].rstrip()
+    if rest.endswith("}"):
+        return [(number, rest[:-1])]
+    body = [(number, rest)]
+    for each in lines[at + 1 :]:
+        if each[1].lstrip().startswith("}"):
+            return [*body, (each[0], "")]
+        body.append(each)
+    return body
+
+
 def _unroll(
     loop: re.Match[str], body: list[tuple[int, str]], job: TrainingJob, names: dict[str, str]
 ) -> None:
@@ -129,7 +186,7 @@ def _unroll(
             job.cut = job.cut or body[0][0]
             return
         job.turns += 1
-        names[loop[1]] = str(value)
+        names[loop["name"]] = str(value)
         _run(body, job, names)
 
 
@@ -145,10 +202,17 @@ def _end_of_loop(lines: list[tuple[int, str]], at: int) -> int:
 
 
 def _values(loop: re.Match[str]) -> Iterable[int]:
-    if loop[6] is not None:
-        return map(int, loop[6].split())
-    first, last = (int(each) for each in loop.groups()[1:] if each is not None)
-    return range(first, last + (loop[8] is None))
+    if loop["list"] is not None:
+        return map(int, loop["list"].split())
+    if loop["first"] is not None:
+        last = loop["last"].lstrip("=")
+        return range(int(loop["first"]), int(last) + loop["last"].startswith("="))
+    first, *others = map(int, re.findall(r"\d+", loop["seq"] or loop["braces"]))
+    if loop["seq"] is not None:  # its step stands in the middle, or it counts from one
+        others = others[::-1]
+        first, others = (first, others) if others else (1, [first])
+    last, step = int(others[0]), max(others[1] if len(others) > 1 else 1, 1)
+    return range(first, last + 1, step)
 
 
 def _expanded(line: str, values: dict[str, str]) -> str:
@@ -157,27 +221,62 @@ def _expanded(line: str, values: dict[str, str]) -> str:
 
 
 def _follow(number: int, line: str, job: TrainingJob, names: dict[str, str]) -> None:
-    """Take a line's assignments; those before a command are for its process alone."""
+    """Take the assignments of a line's commands; those before a program are for its process alone.
+    What is behind a question runs or not, and is not followed."""
+    settings = {*_OF_STACK.findall(line.partition("#")[0])}
+    job.unfollowed.update({number: None} if settings else {})
     try:
-        words = shlex.split(line, comments=True)
+        commands = _commands(line)
     except ValueError:
         return  # part of a text over several lines
+    followed: set[str] = set()
+    for words in commands:
+        while words and words[0] in _BEFORE:
+            del words[0]
+        if words and words[0] in _ASKS:
+            break
+        followed |= _take(number, words, job, names).keys()
+    if settings <= followed:
+        job.unfollowed.pop(number, None)
+
+
+def _commands(line: str) -> list[list[str]]:
+    """Split a line into the words of its commands. Raises ``ValueError`` for half a quotation."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    commands: list[list[str]] = [[]]
+    for word in lexer:
+        if word.strip(";&|"):
+            commands[-1].append(word)
+        else:
+            commands.append([])
+    return commands
+
+
+def _take(number: int, words: list[str], job: TrainingJob, names: dict[str, str]) -> dict[str, str]:
+    """Take one command's assignments, and return them."""
     found: dict[str, str] = {}
-    job.unfollowed.update({number: None} if _OF_STACK.search(line.partition("#")[0]) else {})
-    for word in words:
-        match = _ASSIGNMENT.fullmatch(word.rstrip(";"))
+    for at, word in enumerate(words):
+        match = _ASSIGNMENT.fullmatch(word)
         if match is not None:
             found[match[1]] = match[2]
+        elif word in ("source", ".") and len(words) > at + 1:
+            job.sourced[number] = words[at + 1]
+            break
+        elif word in job.functions:
+            own = {**names, **found}
+            job.call(word, words[at + 1 :], own)
+            names.update((key, own[key]) for key in own.keys() - found.keys())
+            break
         elif word not in ("export", "env", "declare", "-x", "nohup"):
-            if _STARTS.fullmatch(word) and not _LAUNCHER.search(line) and len(words) > 1:
+            if _STARTS.fullmatch(word) and not _LAUNCHER.search(" ".join(words)) and len(words) > 1:
                 job.processes.append({**names, **found})
             break
     else:
         names.update(found)
-    if {*_OF_STACK.findall(line.partition("#")[0])} <= {*found}:
-        job.unfollowed.pop(number, None)
     for name, value in found.items():
         job.settings[name], job.lines[name] = value, number
+    return found
 
 
 def job_problems(job: TrainingJob) -> list[tuple[int, Problem]]:

@@ -533,6 +533,15 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ),
         ("export HCCL_CONNECT_TIMEOUT=${T:-600}\npython a.py", []),
         ("for i in {0..60000000}; do\nfor j in {0..4096}; do\n:\ndone\ndone", []),
+        ("for((i=0;i<=1;i++)); do RANK_ID=0 python a.py & done", ["RANK_ID=0 for 2 of 2"]),
+        ("for i in $(seq 0 2 2); do\nRANK_ID=0 python a.py &\ndone", ["RANK_ID=0 for 2 of 2"]),
+        ("for i in `seq 2`; do RANK_ID=$i python a.py & done", []),
+        ("run() {\n  export RANK_ID=$1\n  python a.py &\n}\nrun 0\nrun 1", []),
+        ("run() {\n  RANK_ID=$1 python a.py &\n}\nrun 0\nrun 0", ["RANK_ID=0 for 2 of 2"]),
+        ("function run { RANK_ID=0 python a.py & }\nrun; run", ["RANK_ID=0 for 2 of 2"]),
+        ("run() { run; }\nrun", []),
+        ("cd a && RANK_ID=0 python a &\ncd b && RANK_ID=0 python b &", ["RANK_ID=0 for 2 of 2"]),
+        ("RANK_ID=0 \\\n  python a.py &\nRANK_ID=0 python a.py", ["RANK_ID=0 for 2 of 2"]),
     ],
 )
 def test_each_process_of_a_script_has_its_own_settings(
@@ -697,6 +706,9 @@ def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("export RANK_ID=0\n[ -n x ] && export HCCL_CONNECT_TIMEOUT=60\npython a.py\n")
     assert [*read_job(script).unfollowed] == [2]
+    script.write_text("once() {\n  export RANK_ID=1\n}\nsource ./env.sh\nRANK_ID=0 python a.py\n")
+    job = read_job(script)
+    assert ([*job.unfollowed], job.sourced) == ([2], {4: "./env.sh"})
 
 
 def test_the_precision_file_that_the_command_names_has_the_lines_of_the_kept_one(
