@@ -8,7 +8,7 @@ from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.caches.chips import CHIP
-from pytest_ascendcache.caches.recognition import CacheKind
+from pytest_ascendcache.caches.recognition import CacheKind, rank_number
 
 _NOWHERE = "where no toolchain looks: they are compiled again; move them, or remove them"
 _EMPTY = (
@@ -33,17 +33,22 @@ def judge_emptiness(result: Audit, ledger: Ledger) -> None:
         if judge.entries and unit and above in flat:
             where = f"{judge.entries} entries lie below {printable(above or '.')}, {_NOWHERE}"
             ledger.add(Check.LEFTOVERS, unit, where)
-        elif judge.entries and _is_no_chip(result, unit):
-            detail = (
-                f"{judge.entries} entries are in a directory that no chip is called, {_NOWHERE}"
-            )
-            ledger.add(Check.LEFTOVERS, unit, detail)
+        elif judge.entries and (what := _misnamed(result, unit)):
+            where = f"{judge.entries} entries are in a directory that {what} is called, {_NOWHERE}"
+            ledger.add(Check.LEFTOVERS, unit, where)
 
 
-def _is_no_chip(result: Audit, unit: str) -> bool:
-    """Return whether a directory is in the place of a chip's and is a copy of it, by its name: not
-    every chip is an Ascend, but none has a dot or a blank behind its name."""
-    place = result.directory / unit
-    is_soc = result.kinds[unit] is CacheKind.SOC and place.parent.name == "kernel_cache"
-    begins = CHIP.match(place.name)
-    return is_soc and begins is not None and begins[0] != place.name and unit not in result.linked
+def _misnamed(result: Audit, unit: str) -> str:
+    """Return what is not called as a directory is, a chip or a rank; empty if something may be. Not
+    every chip is an Ascend, but none of those begins small, or has a dot or a blank behind its
+    name. A rank is misspelt beside others that are not."""
+    place, kind = result.directory / unit, result.kinds[unit]
+    if kind is CacheKind.SOC and place.parent.name == "kernel_cache" and unit not in result.linked:
+        begins = CHIP.match(place.name)
+        is_chip = begins is None or (begins[0] == place.name and place.name[0].isupper())
+        return "" if is_chip else "no chip"
+    rank, jobs = PurePath(unit).parent, PurePath(unit).parents[1:2]
+    is_rank = rank_number(rank.name) is not None or rank_number(rank.name.lower()) is None
+    beside = (PurePath(each) for each in result.kinds)
+    spelt = (each for each in beside if rank_number(each.parent.name) is not None)
+    return "" if is_rank or not any(each.parents[1:2] == jobs for each in spelt) else "no rank"

@@ -108,9 +108,15 @@ def story(result: Audit, check: Check) -> str:
     return "\n".join(lines)
 
 
+def nothing_judged(result: Audit) -> str:
+    """Return that there is nothing in a directory that could be used; empty if there is."""
+    is_empty = Check.NOT_EMPTY in result.found and not result.changed.count
+    return f"there is no entry in {result.directory} to judge" if is_empty else ""
+
+
 def answer(result: Audit) -> Verdict:
     """Return what the audit says of its directory as a whole."""
-    rules, found = load_rules(), set[Verdict]()
+    rules, found = load_rules(), {Verdict.UNDECIDED} if nothing_judged(result) else set()
     for check in Check:
         level = rules[check.value].level
         if check in result.found and not result.changed.count and level is not Level.INFO:
