@@ -196,8 +196,11 @@ class KernelFolder(EntryJudge):
         if not stat.S_ISREG(info.st_mode):
             raise metadata.blame(Check.WHOLE_ENTRIES, f"its object {name} is {kind_of(info)}")
         header = fields.get("headerFileSuffix")
-        if isinstance(header, str) and header and (lacking := files.lacks(f"{stem}{header}")):
-            raise metadata.blame(Check.WHOLE_ENTRIES, f"its header {lacking}")
+        if isinstance(header, str) and header:
+            if lacking := files.lacks(f"{stem}{header}"):
+                raise metadata.blame(Check.WHOLE_ENTRIES, f"its header {lacking}")
+            if (there := files.folder.look(f"{stem}{header}")) and not there.st_size:
+                raise files.blame(Check.WHOLE_OBJECTS, f"{stem}{header}", "is empty", there)
         content = None
         if fields["binFileSuffix"] == ".so":
             _check_library(files, name, fields, info)

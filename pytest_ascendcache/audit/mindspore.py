@@ -10,10 +10,9 @@ import re
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 from pytest_ascendcache.audit.agreement import (
     disagreement,
@@ -39,6 +38,8 @@ from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, split
 _RANK_SUFFIXES = (".json", ".o", ".so", ".info")
 _AKG_SUFFIXES = (".json", ".o", ".so", ".ptx", ".info")
 _DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
+_NAMED = re.compile(rb'"(\w{1,240}_\d{1,4})"', re.ASCII)
+"""What may be a kernel's name in a compile request."""
 
 
 @dataclass
@@ -100,7 +101,7 @@ class RankKernels(EntryJudge):
                 problem = problem or missing_symbol(metadata.fields, content.data)
                 if problem:
                     raise metadata.blame(Check.AGREEMENT, problem)
-                if problem := _of_request(described.fields, int(match["device"])):
+                if problem := _of_request(described, stem, int(match["device"])):
                     raise described.blame(Check.AGREEMENT, problem)
         return True
 
@@ -110,12 +111,16 @@ class RankKernels(EntryJudge):
         return is_kernels and _no_file(folder, name, info, _RANK_SUFFIXES)
 
 
-def _of_request(request: Mapping[str, Any], device: int) -> str:
-    """Return how a compile request contradicts the device in its name; empty if it does not."""
+def _of_request(request: Metadata, stem: str, device: int) -> str:
+    """Return how a compile request contradicts its file's name; empty if it does not. One that
+    names kernels beside it and not its own is another's, whatever its fields are called."""
     for field_name in ("device_id", "source_id"):
-        said = request.get(field_name)
+        said = request.fields.get(field_name)
         if type(said) is int and said != device:
             return f"{field_name} is {said}, and the file's name says card {device}"
+    for other in _NAMED.finditer(request.text) if stem.encode() not in request.text else ():
+        if request.files.folder.has(f"{other[1].decode()}.json"):
+            return f"is the request of {other[1].decode()[:90]}: another kernel's"
     return ""
 
 
