@@ -21,20 +21,30 @@ from pytest_ascendcache.audit.entries import (
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
-from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.audit.reading import CannotRead, Folder
 from pytest_ascendcache.caches.recognition import split
+
+_WEIGHTS = "weight"
+"""The directory of ``--external_weight``, and how the names in it begin."""
 
 
 @dataclass
 class GeGraphs(EntryJudge):
     """Judges graphs that GE compiled, and the index of each graph key, whose files lie beside,
-    in the directory ``place``: GE joins it to their names."""
+    in the directory ``place``: GE joins it to their names. ``weights`` counts files of weights that
+    graphs have outside of themselves."""
 
     _: KW_ONLY
     place: str
+    weights: int = 0
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
+        if PurePosixPath(folder.relative).name == _WEIGHTS and name.startswith(f"{_WEIGHTS}_"):
+            if not info.st_size:
+                raise CannotRead(f"{folder.path(name)}: is empty")
+            self.weights += 1
+            return True
         if suffix in (".om", ".rdcpkt"):
             self.entries += suffix == ".om"
             check_whole(Files(folder, (name,)), name, info)

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pytest_ascendcache.audit.findings import Check
-from pytest_ascendcache.audit.result import Audit, answer, story, undecided
+from pytest_ascendcache.audit.result import Audit, answer, nothing_judged, story, undecided
 from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Level, Verdict, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.words.layout import WIDTH, columns, cut, wrapped
 
 _NOTES = (
+    Check.DIGESTS,
+    Check.PRIVATE_MODES,
     Check.RANKS_AGREE,
     Check.SIZE,
     Check.LEFTOVERS,
@@ -74,7 +76,8 @@ def headline(result: Audit, language: Language) -> str:
     """Return the answer about a directory in one sentence."""
     verdict = answer(result)
     if verdict is Verdict.UNDECIDED:
-        why = next(filter(None, (undecided(result, check) for check in Check)))
+        reasons = (undecided(result, check) for check in Check)
+        why = next(filter(None, reasons), "") or nothing_judged(result)
         return text("audit_undecided", language, why=translated(why, language))
     number = sum(each is verdict for each, _, _ in _broken(result))
     count = text("rules_one" if number == 1 else "rules_many", language, count=number)

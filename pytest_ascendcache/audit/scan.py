@@ -83,6 +83,7 @@ class _Scan:
         self._watch = watch or WalkWatch()
         self._owners = Owners()
         self._open: list[tuple[str, str]] = []
+        self._closed = 0
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -102,6 +103,9 @@ class _Scan:
         for path, detail in self._open:
             if any(path in ("", ".") or each.startswith(f"{path}/") for each in result.units):
                 self._ledger.add(Check.PRIVATE_MODES, path or ".", detail)
+        if self._closed:
+            note = f"{self._closed} files have a mode with which only root may read them"
+            result.notes.setdefault(Check.PRIVATE_MODES, []).append(note)
         now = time.time()
         Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
         result.renewed = self._reader.renewed
@@ -276,6 +280,7 @@ class _Scan:
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""
         what, size = ("the file", info.st_size) if name else ("the directory", 0)
+        self._closed += bool(name) and not info.st_mode & 0o444
         if detail := _open_to_all(info, what):
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
         self._owners.add(folder.relative, _path(folder, name), info.st_uid)

@@ -5,6 +5,7 @@ Source: facts ``static-kernel`` sections 1, 2.5 and 3.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections import Counter, defaultdict
@@ -146,13 +147,17 @@ def _exists(path: Path) -> bool:
 
 @dataclass
 class AuditedInstallation(EntryJudge):
-    """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC."""
+    """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC.
+
+    ``indexed`` are the paths that the index of each chip names, ``kernels`` those of all kernels
+    that are installed, and ``undigested`` counts those whose metadata has no digest.
+    """
 
     _: KW_ONLY
     unit: str
-    indexed: set[str] = field(default_factory=set)
-    chips: set[str] = field(default_factory=set)
-    packages: set[str] = field(default_factory=set)
+    indexed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    kernels: set[str] = field(default_factory=set)
+    undigested: int = 0
     selected: set[str] | None = None
     missing: list[str] = field(default_factory=list)
 
@@ -164,7 +169,8 @@ class AuditedInstallation(EntryJudge):
         if name == "binary_info_config.json":
             # A package has an index of its own, for its installer; a process reads the common one.
             named = self._index(folder, name, "../" * len(parts))
-            self.indexed |= {*parts[1:]} if parts[0] == "config" and named else set()
+            if parts[0] == "config" and named:
+                self.indexed[parts[-1]] |= named
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
@@ -172,9 +178,8 @@ class AuditedInstallation(EntryJudge):
             raise files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
         elif suffix == ".json" and is_kernel:
             self.entries += 1
-            self.packages.add(parts[0])
-            self.chips.add(parts[1])
-            _check_kernel(folder, stem, parts[1])
+            self.kernels.add(f"{inside}/{stem}.o")
+            self.undigested += _check_kernel(folder, stem, parts[1])
         else:  # a config directory also has what each kernel was compiled for, by the installer
             return (suffix == ".o" and is_kernel) or (suffix == ".json" and "config" in parts)
         return True
@@ -187,10 +192,17 @@ class AuditedInstallation(EntryJudge):
 
     def conclude(self) -> None:
         """Compare the packages that are installed with those that are selected and indexed."""
-        for chip in sorted(self.chips - self.indexed):
+        of_chip: defaultdict[str, set[str]] = defaultdict(set)
+        for kernel in self.kernels:
+            of_chip[kernel.split("/")[1]].add(kernel)
+        for chip in sorted(of_chip.keys() - self.indexed.keys()):
             detail = f"no config/{chip}/binary_info_config.json names a kernel: none is ever found"
             self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
-        unselected = set[str]() if self.selected is None else self.packages - self.selected
+        for chip, indexed in self.indexed.items():
+            for kernel in sorted(of_chip[chip] - indexed):
+                self._unnamed(kernel, indexed)
+        packages = {kernel.partition("/")[0] for kernel in self.kernels}
+        unselected = set[str]() if self.selected is None else packages - self.selected
         for package in sorted(unselected):
             detail = f"the package {package[:100]} is installed, and load_priority does not name it"
             if self.missing:  # an uninstall that cuts another package's name does both
@@ -200,11 +212,21 @@ class AuditedInstallation(EntryJudge):
             detail = f"load_priority names {package[:100]}, which is not installed"
             self.ledger.add(Check.WHOLE_ENTRIES, f"{self.unit}/config.ini".lstrip("/"), detail)
 
-    def _index(self, folder: Folder, name: str, up: str) -> bool:
-        """Judge an index; return whether it names any kernel."""
+    def _unnamed(self, kernel: str, indexed: Set[str]) -> None:
+        """Report a kernel that no index names, unless another package's may be in its place: of
+        those for one shape the last that was installed counts."""
+        package, _, operator, _ = kernel.split("/")
+        for other in map(str.split, indexed, itertools.repeat("/")):
+            if len(other) == 4 and other[2] == operator and other[0] != package:
+                return
+        detail = "is installed, and no index names it: it is never found; install its package again"
+        self.ledger.add(Check.LEFTOVERS, f"{self.unit}/{kernel}".lstrip("/"), detail)
+
+    def _index(self, folder: Folder, name: str, up: str) -> set[str]:
+        """Judge an index; return the paths of the kernels that it names."""
         index = read_metadata(Files(folder, ()), name)
         if index is None:
-            return False
+            return set()
         keys: dict[tuple[str, str], str] = {}
         named = _named_kernels(index.fields)
         for operator, path, kernel in named:
@@ -225,7 +247,7 @@ class AuditedInstallation(EntryJudge):
                 index.blame(Check.AGREEMENT, detail).report(self.ledger)
             elif problem := _unlike(kernel, folder, up + path):
                 index.blame(Check.AGREEMENT, f"{path[:120]}: {problem}").report(self.ledger)
-        return bool(named)
+        return {str(PurePosixPath(path)) for _, path, _ in named}
 
     def _packages(self, folder: Folder, name: str) -> None:
         files = Files(folder, ())
@@ -248,13 +270,16 @@ def selected_packages(text: bytes) -> list[str]:
     return [each for each in (listed[1] if listed else "").split(",") if each]
 
 
-def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
+def _check_kernel(folder: Folder, stem: str, chip: str) -> bool:
+    """Judge an installed kernel; return whether its metadata has no digest, as CANN's own has
+    none."""
     # The index names the package as a whole, so no removal of single files is suggested.
     files = Files(folder, ())
     metadata = read_metadata(files, f"{stem}.json")
     if metadata is None:
-        return
+        return False
     metadata.require_plain_names()
+    metadata.require(("kernelName",))
     for field_name, own in (("binFileName", stem), ("binFileSuffix", ".o")):
         if (said := metadata.fields.get(field_name, own)) != own:
             detail = (
@@ -263,17 +288,20 @@ def _check_kernel(folder: Folder, stem: str, chip: str) -> None:
             raise metadata.blame(Check.METADATA, detail)
     if lacking := files.lacks(f"{stem}.o"):
         raise metadata.blame(Check.WHOLE_ENTRIES, lacking)
-    content = None
-    if "sha256" in metadata.fields:
+    has_digest = "sha256" in metadata.fields
+    if has_digest:
         metadata.require(("sha256",))
         content = check_object(files, f"{stem}.o", metadata.fields)
-    elif (info := folder.look(f"{stem}.o")) is not None:
-        check_whole(files, f"{stem}.o", info)
+    else:
+        content = folder.read(f"{stem}.o")
+        if content is not None:
+            check_whole(files, f"{stem}.o", content.info)
     problem = disagreement(metadata.fields, metadata.text, chip)
     if content is not None:
         problem = problem or missing_symbol(metadata.fields, content.data)
     if problem:
         raise metadata.blame(Check.AGREEMENT, problem)
+    return not has_digest
 
 
 def _unlike(kernel: dict[str, Any], folder: Folder, path: str) -> str:

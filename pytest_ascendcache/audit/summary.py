@@ -14,6 +14,7 @@ from pytest_ascendcache.audit.compare import CardsOfJobs
 from pytest_ascendcache.audit.emptiness import judge_emptiness
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
+from pytest_ascendcache.audit.indexed import GeGraphs
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader, is_large
@@ -54,8 +55,18 @@ class Summary:
         for unit, judge in result.units.items():
             if isinstance(judge, AuditedInstallation):
                 judge.conclude()
+                if judge.undigested:
+                    self._notes(Check.DIGESTS).append(
+                        f"{printable(unit or '.')}: {judge.undigested} kernels have no digest in "
+                        "their metadata: only their form and names are judged"
+                    )
             elif isinstance(judge, StaticOutputs):
                 judge.conclude(packed)
+            elif isinstance(judge, GeGraphs) and judge.weights:
+                self._notes(Check.DIGESTS).append(
+                    f"{printable(unit or '.')}: {judge.weights} files of weights are there, and "
+                    "nothing tells whether they are whole"
+                )
             elif isinstance(judge, Scratch):
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
         self._toolchains()
@@ -113,7 +124,10 @@ class Summary:
         places = [cache.parent, cache] if cache.name == "kernel_cache" else [cache]
         inis = {}
         for place in places:
-            if (data := self._small_file(place, _INI)) is not None:
+            data = self._small_file(place, _INI)
+            if data is None:
+                self._misspelt(place)
+            else:
                 path = self._relative(place / _INI)
                 inis[path] = read_ini(data, self.edition)
                 for problem in inis[path].problems:
@@ -132,6 +146,15 @@ class Summary:
                     )
                     self.ledger.add(Check.INI, path, detail)
         return inis
+
+    def _misspelt(self, place: Path) -> None:
+        """Report settings that nobody reads, in a file whose name is nearly the right one."""
+        for name in (
+            (f"{_INI}.txt", _INI.upper()) if place.is_relative_to(self.result.directory) else ()
+        ):
+            if b"=" in (self._small_file(place, name) or b""):
+                detail = "is not read: the file of limits is called op_cache.ini"
+                self.ledger.add(Check.INI, self._relative(place / name), detail)
 
     def _small_file(self, place: Path, name: str) -> bytes | None:
         try:

@@ -840,7 +840,95 @@ def digest_of_an_object_of_akg_is_a_number(root: Path) -> None:
     edit(akg_kernel(root).metadata, lambda fields: fields.update(objSha256=7))
 
 
+@unsound(WARN)
+def installed_kernel_that_no_index_names(root: Path) -> None:
+    (path,) = installed_kernels(root).rglob("*.o")
+    entry(path.parent, "Add_float_ND_1_9_0_d0")
+
+
+@unsound(FAIL)
+def installed_metadata_names_no_kernel(root: Path) -> None:
+    (path,) = installed_kernels(root).rglob("*_d0.json")
+    edit(path, lambda fields: fields.pop("kernelName"))
+
+
+@unsound(FAIL)
+def requests_of_two_kernels_are_swapped(root: Path) -> None:
+    one, two = requests(root)[:2]
+    text = one.read_text()
+    one.write_text(two.read_text())
+    two.write_text(text)
+
+
+def requests(root: Path) -> list[Path]:
+    """Write the kernels of a rank whose .info name them, and return those."""
+    infos = [each.metadata.with_suffix(".info") for each in ranks(root, 1)[0]]
+    for info in infos:
+        edit(info, lambda fields, info=info: fields.update(op_list=[{"kernel_name": info.stem}]))
+    return infos
+
+
+@unsound(WARN)
+def chip_in_small_letters(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    soc.rename(soc.with_name("ascend910b1"))
+
+
+@unsound(WARN)
+def rank_in_a_capital_letter(root: Path) -> None:
+    ranks(root, 2)
+    (root / "rank_1").rename(root / "Rank_1")
+
+
+@unsound(FAIL)
+def header_is_empty(root: Path) -> None:
+    path = kernel_cache(root).entries[1].metadata
+    edit(path, lambda fields: fields.update(headerFileSuffix=".h"))
+    put(path.with_suffix(".h"), b"")
+
+
+@unsound(UNDECIDED)
+def weight_of_a_graph_of_ge_is_empty(root: Path) -> None:
+    put(ge_graphs(root).parent / "weight/weight_5f3a", b"")
+
+
+@unsound(WARN)
+def limits_in_capital_letters(root: Path) -> None:
+    ini = kernel_cache(root).ini
+    ini.rename(ini.with_name("OP_CACHE.INI"))
+
+
+@unsound(WARN)
+def limits_in_a_text_file(root: Path) -> None:
+    kernel_cache(root)
+    put(root / "op_cache.ini.txt", INI + "max_op_cache_size=2000\nremain_cache_size_ratio=50\n")
+
+
 # ---- sound, and unusual
+
+
+@sound()
+def installed_kernel_behind_a_later_one(root: Path) -> None:
+    place = installed_kernels(root)
+    (path,) = place.rglob("*.o")
+    entry(place / "static_kernel_1/ascend910b/Add", path.stem)
+    (place / "config.ini").write_text(f"load_priority=static_kernel_1,{path.parents[2].name}\n")
+
+
+@sound()
+def requests_that_name_their_kernels(root: Path) -> None:
+    one, two = requests(root)[:2]
+    edit(one, lambda fields: fields["op_list"].append({"kernel_name": two.stem}))
+
+
+@sound()
+def weights_of_a_graph_of_ge(root: Path) -> None:
+    put(ge_graphs(root).parent / "weight/weight_5f3a", b"weights")
+
+
+@sound()
+def limits_kept_beside_those_that_count(root: Path) -> None:
+    put(kernel_cache(root).ini.with_name("op_cache.ini.txt"), INI)
 
 
 @sound()

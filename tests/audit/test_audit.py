@@ -513,3 +513,14 @@ def test_what_happened_to_a_package_is_not_said_the_other_way_round(
 def test_a_library_of_akg_that_is_missing_is_not_called_another_object(tmp_path: Path) -> None:
     akg_kernel(tmp_path).object.unlink()
     assert broken(look(tmp_path)) == {"audit/whole-entries"}
+
+
+def test_what_an_audit_cannot_judge_is_noted(tmp_path: Path) -> None:
+    (path,) = installed_kernels(tmp_path).rglob("*.o")
+    edit(path.with_suffix(".json"), lambda fields: fields.pop("sha256"))
+    path.chmod(0)
+    if os.geteuid():
+        pytest.skip("only root reads what nobody may read")
+    result = look(tmp_path)
+    assert "1 kernels have no digest in their metadata" in result.notes[Check.DIGESTS][0]
+    assert "only root may read" in result.notes[Check.PRIVATE_MODES][0]
