@@ -80,6 +80,11 @@ class EntryJudge(ABC):
     ledger: Ledger
     entries: int = 0
 
+    @property
+    def untold(self) -> str:
+        """What of the files nothing tells whether they are whole; empty if something tells it."""
+        return ""
+
     @abstractmethod
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         """Judge one regular file; an entry is judged once, at its metadata if it has any. Returns

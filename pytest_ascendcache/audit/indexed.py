@@ -38,6 +38,11 @@ class GeGraphs(EntryJudge):
     place: str
     weights: int = 0
 
+    @property
+    def untold(self) -> str:
+        what = "files of weights are there, and nothing tells whether they are whole"
+        return f"{self.weights} {what}" if self.weights else ""
+
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
         if PurePosixPath(folder.relative).name == _WEIGHTS and name.startswith(f"{_WEIGHTS}_"):

@@ -212,6 +212,11 @@ class AuditedInstallation(EntryJudge):
             detail = f"load_priority names {package[:100]}, which is not installed"
             self.ledger.add(Check.WHOLE_ENTRIES, f"{self.unit}/config.ini".lstrip("/"), detail)
 
+    @property
+    def untold(self) -> str:
+        what = "kernels have no digest in their metadata: only their form and names are judged"
+        return f"{self.undigested} {what}" if self.undigested else ""
+
     def _unnamed(self, kernel: str, indexed: Set[str]) -> None:
         """Report a kernel that no index names, unless another package's may be in its place: of
         those for one shape the last that was installed counts."""

@@ -14,7 +14,6 @@ from pytest_ascendcache.audit.compare import CardsOfJobs
 from pytest_ascendcache.audit.emptiness import judge_emptiness
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
-from pytest_ascendcache.audit.indexed import GeGraphs
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader, is_large
@@ -55,20 +54,12 @@ class Summary:
         for unit, judge in result.units.items():
             if isinstance(judge, AuditedInstallation):
                 judge.conclude()
-                if judge.undigested:
-                    self._notes(Check.DIGESTS).append(
-                        f"{printable(unit or '.')}: {judge.undigested} kernels have no digest in "
-                        "their metadata: only their form and names are judged"
-                    )
             elif isinstance(judge, StaticOutputs):
                 judge.conclude(packed)
-            elif isinstance(judge, GeGraphs) and judge.weights:
-                self._notes(Check.DIGESTS).append(
-                    f"{printable(unit or '.')}: {judge.weights} files of weights are there, and "
-                    "nothing tells whether they are whole"
-                )
             elif isinstance(judge, Scratch):
                 self._notes(Check.LEFTOVERS).append(judge.conclude(unit))
+            if note := judge.untold:
+                self._notes(Check.DIGESTS).append(f"{printable(unit or '.')}: {note}")
         self._toolchains()
         self._machines()
         self._chips()
@@ -124,14 +115,13 @@ class Summary:
         places = [cache.parent, cache] if cache.name == "kernel_cache" else [cache]
         inis = {}
         for place in places:
-            data = self._small_file(place, _INI)
-            if data is None:
+            if (data := self._small_file(place, _INI)) is None:
                 self._misspelt(place)
-            else:
-                path = self._relative(place / _INI)
-                inis[path] = read_ini(data, self.edition)
-                for problem in inis[path].problems:
-                    self.ledger.add(Check.INI, path, problem, len(data))
+                continue
+            path = self._relative(place / _INI)
+            inis[path] = read_ini(data, self.edition)
+            for problem in inis[path].problems:
+                self.ledger.add(Check.INI, path, problem, len(data))
         stamps = {path: ini.stamps for path, ini in inis.items()}
         if (data := self._small_file(cache, _VERSION)) is not None:
             stamped = read_ini(b"[op_compiler_cache]\n" + data, self.edition)
