@@ -39,6 +39,7 @@ from pytest_ascendcache.release.precision import (
     has_two_implementations,
     kept_file_problems,
     precision_file_problems,
+    uncompared_file,
     unknown_nodes,
     unknown_types,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "release_settings",
     "sample_inputs",
     "story",
+    "uncompared_file",
     "unknown_nodes",
     "unknown_types",
     "unserving_caches",

@@ -60,10 +60,11 @@ class Release:
 
     ``toolchain`` is the name or path of an ATC-compatible command, or empty. ``options`` are ATC's
     by name without dashes. ``operators`` are compiled one by one to see which kernels they get.
-    ``precision_file`` is kept with the release, ``knowledge_base`` has the files or directories
-    with tuning results, ``caches`` are directories that are released too, and ``cards`` is the
-    number of devices. ``inputs`` (.npz) are sample inputs of the model; its outputs may be off
-    from a float32 run by ``tolerance``, a share of the largest output. ``twice`` has the former
+    ``precision_file`` is the one that the command loads or, where that is not here, ``kept_file``,
+    which is kept with the release. ``knowledge_base`` has the files or directories with tuning
+    results, ``caches`` are directories that are released too, and ``cards`` is the number of
+    devices. ``inputs`` (.npz) are sample inputs of the model; its outputs may be off from a float32
+    run by ``tolerance``, a share of the largest output. ``twice`` has the former
     values of options that the command gives twice.
     """
 
@@ -74,6 +75,7 @@ class Release:
     environment: Mapping[str, str] = field(default_factory=dict)
     operators: tuple[OperatorSpec, ...] = ()
     precision_file: Path | None = None
+    kept_file: Path | None = None
     knowledge_base: tuple[Path, ...] = ()
     caches: tuple[Path, ...] = ()
     cards: int = 1
@@ -87,7 +89,7 @@ class Release:
     @property
     def files(self) -> list[Path]:
         """The files and directories that the release names, some of which may not exist."""
-        own = (self.precision_file, self.manifest, self.inputs)
+        own = (self.precision_file, self.kept_file, self.manifest, self.inputs)
         options = map(self.place, filter(None, self.options.values()))
         return [*filter(None, own), *self.operator_files, *self.knowledge_base, *options]
 
@@ -191,7 +193,7 @@ class _Reader:
                 raise _Wrong(f"the key '{key}' is unknown; {hint}")
         options, environment, twice = self._command()
         precision = self._path("precision_file", "a release has one precision file.")
-        loaded = self._named(options, atc.PRECISION_FILE)
+        loaded = next(iter(self._named(options, atc.PRECISION_FILE)), None)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
         written_here = self._operator_tables()
         operator_files = () if written_here else self._paths("operators")
@@ -205,7 +207,8 @@ class _Reader:
             environment=environment,
             operators=self._operators(operator_files, written_here),
             operator_files=operator_files,
-            precision_file=precision or (loaded[0] if loaded else None),
+            precision_file=loaded if loaded and loaded.is_file() else precision or loaded,
+            kept_file=precision,
             knowledge_base=self._paths("knowledge_base")
             or banks
             or self._named(environment, TUNE_BANK),

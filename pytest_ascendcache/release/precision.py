@@ -46,7 +46,8 @@ def debugging_option_problems(release: Release) -> list[Problem]:
 
 def kept_file_problems(release: Release) -> list[Problem]:
     """Report a precision file that is not loaded, does not exist or is not in the release."""
-    loaded, path = release.options.get(atc.PRECISION_FILE, ""), release.precision_file
+    loaded = release.options.get(atc.PRECISION_FILE, "")
+    path = release.kept_file or release.precision_file
     if path is None:
         return [Problem("no precision file: the modes are whatever CANN's tables say", _KEPT)]
     if not loaded:
@@ -62,6 +63,18 @@ def kept_file_problems(release: Release) -> list[Problem]:
     if not path.resolve().is_relative_to(directory.resolve()):
         return [Problem(f"{path.resolve()} is outside of {directory}", _KEPT)]
     return []
+
+
+def uncompared_file(release: Release) -> str:
+    """Return that the precision file which the command loads is not here, so that the kept one is
+    judged in its place; empty if it is here."""
+    loaded = release.options.get(atc.PRECISION_FILE, "")
+    if not loaded or release.place(loaded).is_file():
+        return ""
+    return (
+        f"{release.name}: --{atc.PRECISION_FILE}={loaded} is not here, and was not compared with "
+        f"{release.precision_file}, which is judged in its place"
+    )
 
 
 def has_two_implementations(release: Release, tables: ImplModeTables) -> bool:

@@ -36,6 +36,7 @@ from pytest_ascendcache.release import (
     read_release,
     recorded_inputs,
     story,
+    uncompared_file,
     unknown_nodes,
     unknown_types,
     unusable_caches,
@@ -717,9 +718,16 @@ def test_the_precision_file_that_the_command_names_has_the_lines_of_the_kept_one
     (tmp_path / "old").mkdir()
     (tmp_path / "model.ini").write_text("Exp=high_precision\n")
     text = "soc = 'A'\nprecision_file = 'model.ini'\natc = 'atc --op_precision_mode=old/model.ini'"
-    assert kept_file_problems(_read(tmp_path, text)) == []
+    release = _read(tmp_path, text)
+    assert kept_file_problems(release) == []
+    assert release.precision_file == tmp_path / "model.ini"
+    assert "old/model.ini is not here, and was not compared" in uncompared_file(release)
     (tmp_path / "old/model.ini").write_text("Exp=high_performance\n")
-    (problem,) = kept_file_problems(_read(tmp_path, text))
+    release = _read(tmp_path, text)
+    assert release.kernel_options["op_precision_mode"] == str(tmp_path / "old/model.ini")
+    assert release.precision_file == tmp_path / "old/model.ini"
+    assert uncompared_file(release) == ""
+    (problem,) = kept_file_problems(release)
     assert "old/model.ini has other lines than" in problem.found
 
 

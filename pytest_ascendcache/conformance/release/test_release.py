@@ -22,7 +22,7 @@ from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConver
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability, Edition, Fate, ImplModeTables
 from pytest_ascendcache.files import read_text
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
 from pytest_ascendcache.release import (
     KernelDigest,
     Manifest,
@@ -50,6 +50,7 @@ from pytest_ascendcache.release import (
     recorded_inputs,
     release_settings,
     story,
+    uncompared_file,
     unknown_nodes,
     unknown_types,
     unserving_caches,
@@ -139,12 +140,16 @@ def test_debugging_option_for_modes(release: Release) -> None:
 
 
 @rule("release/precision-file-kept")
-def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | None) -> None:
+def test_precision_file_is_kept(
+    release: Release, named_toolchain: Toolchain | None, ascend_evidence: Evidence
+) -> None:
     tables = release_tables(release, named_toolchain)
     with undecided_on(OSError):
         if tables is not None and not has_two_implementations(release, tables):
             pytest.skip("no operator of the release has two implementations")
     judge(kept_file_problems(release))
+    if note := uncompared_file(release):
+        ascend_evidence.notes.append(note)
 
 
 @rule("release/precision-file-valid")
@@ -235,7 +240,7 @@ def test_caches_of_the_release_serve_fresh_kernels(
         run = compiles.compile(cache, ENABLE)
         problems += compiles.unlike_fresh(run, str(place))
         served = compiles.served(run)
-        fates = [run.fate(each) for each in compiles.operators.values()] if served.is_few else []
+        fates = [run.fate(each) for each in compiles.operators.values()]
         problems += useless(release, place, served, "operator", fates.count(Fate.REWRITTEN))
         cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
     if not places:
@@ -273,21 +278,24 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
     judge(problems)
 
 
-def useless(release: Release, cache: Path, served: Served, what: str, named: int) -> list[Problem]:
+def useless(
+    release: Release, cache: Path, served: Served, what: str, refused: int
+) -> list[Problem]:
     """The problem of a shipped cache that has kernels of the chip and serves few or none, if it is
-    read at all. It has ``named`` entries under names that the release looks for."""
-    if not served.is_few or debug_problems(release):
+    read at all, or has ``refused`` names that the release looks for and serves nothing for them."""
+    if debug_problems(release) or not (served.is_few or refused):
         return []
     how = f"{cache} serves no {what} of the release: "
     if served.served:
-        how = (
-            f"{cache} serves {served.served} of {served.kernels} {what}s of the release: it lacks "
-            "the others, or has them of something else"
-        )
+        how = f"{cache} serves {served.served} of {served.kernels} {what}s of the release: "
+        if refused:
+            how += f"what is under {refused} of the other names is not taken"
+        else:
+            how += "it lacks the others, or has them of something else"
+    elif refused:
+        how += f"it has {refused} of {served.kernels} names, and what is under them is not taken"
     elif not cached_names(cache, release.soc):
         how += "it has no entry"
-    elif named > 0:
-        how += f"it has {named} of {served.kernels} names, and what is under them is not taken"
     else:
         how += "its kernels are of something else"
     return [Problem(how, "a cache filled by the release's own command, or no such cache")]
