@@ -248,6 +248,10 @@ class TerminalReport:
             families = self.say("t_between").join(f"{each} {passed[each]}" for each in passed)
             if passed:
                 self.paragraph(self.say("t_passed", families=families))
+            for rule, checks in self.rules:  # what a release was compared with, passed or not
+                of_release = checks if rule["id"].startswith("release/") else ()
+                for note in (each for check in of_release for each in check["evidence"]["notes"]):
+                    self.paragraph(translated(note, self.language), indent=4)
             return
         shown = self.rules
         if self.causes and len(shown) >= _FEW and self.reporter.verbosity <= 0:

@@ -429,10 +429,11 @@ def test_outputs_that_tell_nothing_decide_nothing(pytester: pytest.Pytester, exa
     result.stdout.fnmatch_lines(["*a fresh model cannot be run*attention_mask* is missing*"])
 
 
-@pytest.mark.usefixtures("example")
-def test_what_a_cache_changes_around_kernels_is_told_and_outputs_of_nan_decide_nothing(
-    pytester: pytest.Pytester,
+def test_what_a_cache_changes_or_does_not_serve_is_told_and_outputs_of_nan_decide_nothing(
+    pytester: pytest.Pytester, example: Path
 ) -> None:
+    entry = min((example / "cards/1/kernel_cache/Ascend910B1").glob("te_fused_*[0-9a-f].json"))
+    entry.write_text("{")
     pytester.makeconftest(
         """
         import numpy
@@ -458,6 +459,9 @@ def test_what_a_cache_changes_around_kernels_is_told_and_outputs_of_nan_decide_n
     assert verdicts["release/model-cached-is-fresh"] == "fail"
     assert verdicts["release/outputs-unchanged"] == "undecided"
     result.stdout.fnmatch_lines(["why *differs outside of the kernels*"])
+    told = (pytester.path / "report.json").read_text()
+    assert "serves 18 of 19 kernels of the release: what is under 1 of the other names" in told
+    assert f"18 of 19 kernels served; compiled again: {entry.stem}" in told
 
 
 @pytest.mark.usefixtures("example")

@@ -161,6 +161,18 @@ class ReleaseConversions:
         is_known = conversion.parts is not None and self.cache.marks
         return Served(served if is_known else None, len(kernels))
 
+    def lost(self, conversion: Conversion) -> set[str]:
+        """The kernels that a cache which was just filled serves and that of a conversion does not,
+        by what their entries are called."""
+        if conversion.parts is None or not self.cache.marks:
+            return set()
+        filled = self.new_cache()[2].parts
+        could, did = (
+            {each.served_from for each in (parts.kernels if parts is not None else ())}
+            for parts in (filled, conversion.parts)
+        )
+        return could - did
+
     def digests(self) -> dict[str, KernelDigest]:
         """The fresh model's kernels by name, for the manifest."""
         return _digests(self.fresh_parts)

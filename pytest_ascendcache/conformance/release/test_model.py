@@ -35,6 +35,7 @@ from pytest_ascendcache.release import (
     float32_outputs,
     sample_inputs,
 )
+from pytest_ascendcache.release.problem import names
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain
 
 if TYPE_CHECKING:
@@ -97,11 +98,12 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
     for each, unmarked in zip(every, conversions.shipped(marked=False), strict=True):
         problems += conversions.unlike_fresh(each) or conversions.unlike_around_kernels(unmarked)
         served, place = conversions.served(each), each.source.removeprefix("a conversion from ")
-        symbols = each.parts.by_symbol if each.parts is not None else ()
-        stems = {symbol.partition("__kernel")[0] for symbol in symbols}
-        named = len(stems & cached_names(Path(place), release.soc))
-        problems += useless(release, Path(place), served, "kernel", named)
-        conversions.cache.evidence.notes.append(f"{release.name}, {each.source}: {served}")
+        lost, there = conversions.lost(each), cached_names(Path(place), release.soc)
+        problems += useless(release, Path(place), served, "kernel", len(lost & there))
+        note = f"{release.name}, {each.source}: {served}"
+        if lost:
+            note += f"; compiled again: {names(sorted(lost))}"
+        conversions.cache.evidence.notes.append(note)
     judge(problems)
     ensure_own_cache_is_compared(release)
 
