@@ -103,6 +103,11 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
         note = f"{release.name}, {each.source}: {served}"
         if lost:
             note += f"; compiled again: {names(sorted(lost))}"
+        symbols = each.parts.by_symbol if each.parts is not None else ()
+        kernels = {symbol.partition("__kernel")[0] for symbol in symbols}
+        others = {name for name in there - kernels if not name.endswith("_pre")}
+        if kernels and others and not release.operators:
+            note += f"; {len(others)} entries are of no kernel of the model"
         conversions.cache.evidence.notes.append(note)
     judge(problems)
     ensure_own_cache_is_compared(release)
