@@ -61,7 +61,7 @@ class CardsOfJobs:
         units: defaultdict[tuple[CacheKind, str], dict[int, str]] = defaultdict(dict)
         surely: dict[tuple[CacheKind, str], bool] = {}
         for unit, kind in sorted(self.result.kinds.items()):
-            card = card_of(unit)
+            card = None if self.result.is_too_deep(unit) else card_of(unit)
             if card is not None and isinstance(self.result.units[unit], _COMPARED):
                 units[kind, card.job][card.number] = unit
                 surely[kind, card.job] = card.surely

@@ -27,10 +27,9 @@ def judge_emptiness(result: Audit, ledger: Ledger) -> None:
     if sum(each.entries for each in judges) == 0 and nothing_else and read_all:
         ledger.add(Check.NOT_EMPTY, ".", _EMPTY)
         return
-    flat = {unit for unit, kind in result.kinds.items() if kind.is_flat}
-    for unit in sorted(flat):
-        judge, above = result.units[unit], str(PurePath(unit).parent).removeprefix(".")
-        if judge.entries and unit and above in flat:
+    for unit in sorted(unit for unit, kind in result.kinds.items() if kind.is_flat):
+        judge, above = result.units[unit], unit.rpartition("/")[0]
+        if judge.entries and result.is_too_deep(unit):
             where = f"{judge.entries} entries lie below {printable(above or '.')}, {_NOWHERE}"
             ledger.add(Check.LEFTOVERS, unit, where)
         elif judge.entries and (what := _misnamed(result, unit)):

@@ -67,6 +67,11 @@ class Audit:
         """The number of entries in all caches."""
         return sum(judge.entries for judge in self.units.values())
 
+    def is_too_deep(self, unit: str) -> bool:
+        """Return whether a unit lies in another one, where toolchains look for no entries."""
+        above = self.kinds.get(unit.rpartition("/")[0])
+        return bool(unit) and above is not None and above.is_flat
+
     def describe(self) -> str:
         """Return one line about what was audited."""
         kinds = Counter(kind.value for kind in self.kinds.values())

@@ -524,3 +524,11 @@ def test_what_an_audit_cannot_judge_is_noted(tmp_path: Path) -> None:
     result = look(tmp_path)
     assert "1 kernels have no digest in their metadata" in result.notes[Check.DIGESTS][0]
     assert "only root may read" in result.notes[Check.PRIVATE_MODES][0]
+
+
+def test_no_card_is_compared_by_what_lies_too_deep(tmp_path: Path) -> None:
+    place = ranks(tmp_path / ".job", 2)[1][0].metadata.parent
+    shutil.copytree(place, place / "kernel_meta")
+    result = look(tmp_path)
+    assert broken(look(place)) == {"audit/leftovers"}
+    assert broken(result) == {"audit/leftovers"}
