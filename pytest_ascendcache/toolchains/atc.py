@@ -210,7 +210,7 @@ class AtcToolchain(CommandToolchain):
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
         as_model = request.as_model and Capability.SINGLE_OP_DEBUG not in self.capabilities
-        operators = _distinct_names(request.operators)
+        operators = _distinct_names(request.operators, as_model)
         return replace(request, operators=operators, as_model=as_model)
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
@@ -294,24 +294,25 @@ def _input(request: CompileRequest) -> dict[str, object]:
 
 
 def _om(output: Path, index: int, operator: OperatorSpec) -> Path:
-    """An operator's result. A name that cannot be a file's is replaced by index, type and tensors.
+    """An operator's result. Instead of no name, or one that cannot be a file's, it has index, type
+    and tensors.
 
     Source: facts ``cann-operator-cache`` section 6.2.
     """
     named = output / f"{operator.name}.om"
-    if "/" not in operator.name:
+    if operator.name and "/" not in operator.name:
         return named
     return next(iter(sorted(output.glob(f"{index}_{operator.type}_*.om"))), named)
 
 
-def _distinct_names(operators: Sequence[OperatorSpec]) -> tuple[OperatorSpec, ...]:
+def _distinct_names(operators: Sequence[OperatorSpec], as_model: bool) -> tuple[OperatorSpec, ...]:
     """Operators with distinct names. Names become file names, so equal ones would overwrite each
-    other."""
+    other. Nodes of a model have to have one."""
     named: list[OperatorSpec] = []
     taken: set[str] = set()
     for index, operator in enumerate(operators):
-        name = operator.name or f"{operator.type}_{index}"
-        while name in taken:
+        name = operator.name or (f"{operator.type}_{index}" if as_model else "")
+        while name and name in taken:
             name = f"{name}_{index}"
         taken.add(name)
         named.append(operator.named(name))

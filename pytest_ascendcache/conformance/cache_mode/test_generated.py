@@ -57,9 +57,9 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
 
 @rule("cache-mode/enable-reuses")
 def test_processes_that_share_nothing_reuse_every_type(cache: CacheUnderTest, matrix: str) -> None:
-    """An operator of each type that the toolchain compiles; each process has a hash seed of its
-    own."""
-    every = {each.type: each for each in generated(matrix, near=False)}
+    """An operator of each type that the toolchain compiles, without a name, which it need not have.
+    Each process has a hash seed of its own."""
+    every = {each.type: each.named("") for each in generated(matrix, near=False)}
     operators = tuple(FamilyRuns(cache).fresh(tuple(every.values())))
     if not operators:
         raise NotDecidable("the toolchain compiles none of the generated operators")

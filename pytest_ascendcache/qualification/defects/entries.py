@@ -17,6 +17,7 @@ from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.om import om_name
 from pytest_ascendcache.reference.outputs import OutputPolicy
@@ -84,6 +85,19 @@ def losers_store_nothing(self, right, fs, entry, data, metadata, keep):
     except LockUnavailable:
         return True
     return right(fs, entry, data, metadata, keep)
+
+
+@defect(REUSES, overrides=DebugPolicy.request, memory={"names": []}, found_later=True)
+def stored_by_name(self, right, operator, *arguments):
+    """Of operators with one name, or without, a run stores the first alone."""
+    self.memory.names.append(operator.name)
+    return right(operator, *arguments)
+
+
+@stored_by_name.also(StorePolicy.publish)
+def _(self, right, *arguments, **named):
+    names = self.memory.names
+    return names[-1] in names[:-1] or right(*arguments, **named)
 
 
 @defect(STORES, overrides=StorePolicy.metadata_text)
