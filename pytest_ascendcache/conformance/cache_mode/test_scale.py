@@ -103,9 +103,7 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
     cache.warm(add)
     shelf = _many(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment(4, 50))
-    due = shelf.expected(run, CacheLimits(4, 50))
-    shelf.let_store(run, due.must_go)
-    gone = {name for name in NAMES if not all(shelf.there(name))}
+    due, gone = shelf.aged(run, CacheLimits(4, 50))
     torn = {name for name in NAMES if len(set(shelf.there(name))) > 1}
     wrong = {"left": due.must_go - gone, "gone": gone & due.must_stay}
     detail = ", ".join(

@@ -243,9 +243,8 @@ def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell) -> list[Fact]:
     edition = observed.cache.edition
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
     judge = replace(observed.judge, subject=shelf.limiting(observed.run))
-    due = shelf.expected(observed.run, limits)
-    shelf.let_store(observed.run, due.must_go)
-    return judge.aging(due, _IDLE, shelf.gone(), shelf.torn(), limits)
+    due, gone = shelf.aged(observed.run, limits)
+    return judge.aging(due, _IDLE, gone, shelf.torn(), limits)
 
 
 def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:

@@ -295,9 +295,7 @@ class Life:
         """Judge which entries of a shelf are gone, and whether a warning names a bad limit."""
         shelf, findings = aged.shelf, self.findings
         findings.asked.add(aged.question)
-        due = shelf.expected(run, aged.limits)
-        shelf.let_store(run, due.must_go)
-        gone = set(shelf.gone())
+        due, gone = shelf.aged(run, aged.limits)
         healed = sum(not any(map(Path.exists, each)) for each in aged.halves)
         own = aged.orphans // len(ORPHANS) * healed or aged.orphans
         without_orphans = shelf.expected(run, aged.limits, without=own)

@@ -169,7 +169,10 @@ class Shelf:
 
     def gone(self) -> str:
         """Names of the entries that lack a file or both, in order."""
-        return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
+        return "".join(self._gone())
+
+    def _gone(self) -> list[str]:
+        return [name for name in sorted(self._laid) if not all(self.there(name))]
 
     def left(self) -> int:
         """How many entries still have a file."""
@@ -179,12 +182,19 @@ class Shelf:
         """Names of the entries that have lost exactly one file."""
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
+    def aged(self, run: Run, limits: CacheLimits) -> tuple[Aging, frozenset[str]]:
+        """What has to be gone after a run, and what is: see :meth:`expected` and
+        :meth:`let_store`."""
+        due = self.expected(run, limits)
+        self.let_store(run, due.must_go)
+        return due, frozenset(self._gone())
+
     def let_store(self, run: Run, due: Iterable[str]) -> None:
         """If none of the entries that are ``due`` went in a run that stored nothing, make the run
         again with an operator that is new: no document says that a run ages which only reuses."""
         new = run.after.files.keys() - run.before.files.keys()
         stored = any(path.endswith(".o") for path in new)
-        if due and not stored and not {*due} & {*self.gone()}:
+        if due and not stored and not {*due} & {*self._gone()}:
             request, output = run.result.request, self._cache.new_output()
             operators = (*request.operators, newcomer())
             self._cache.again(replace(request, operators=operators, output=output))
