@@ -104,11 +104,13 @@ class _Rules:
         simple = Counter(check["rule"] for check in group.simple)
 
         bases = {check["rule"] for check in group.checks if _breaks_a_foundation(check)}
+        # What goes wrong without a kill or a power loss goes wrong with one, too.
+        quiet = {each["rule"] for each in group.checks if not each["evidence"].get("crash")}
 
-        def key(rule: str) -> tuple[bool, bool, bool, int, int]:
+        def key(rule: str) -> tuple[bool, bool, bool, bool, int, int]:
             rests = any(each in foundations(rule) for each in counts)
-            most = self._is_most(rule, simple[rule])
-            return rests, rule not in bases, not most, -simple[rule], self.places.get(rule, 0)
+            most, place = self._is_most(rule, simple[rule]), self.places.get(rule, 0)
+            return rests, rule not in bases, rule not in quiet, not most, -simple[rule], place
 
         return sorted(counts, key=key)
 

@@ -231,7 +231,7 @@ def outcome_facts(observed: Observed, cell: Cell) -> list[Fact]:
         other = _fate(observed, operator, **observed.other[operator])
         facts += judge.other(other, Known.VALID, f"{operator} of the other mode")
     if observed.shelf is not None:
-        facts += _aging_facts(observed, observed.shelf, cell)
+        facts += _aging_facts(observed, observed.shelf, cell, is_used=bool(facts))
     return facts
 
 
@@ -239,12 +239,12 @@ def _fate(observed: Observed, operator: OperatorSpec, **options: Any) -> Fate:
     return observed.cache.fate(observed.run, operator, **options)
 
 
-def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell) -> list[Fact]:
+def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell, *, is_used: bool) -> list[Fact]:
     edition = observed.cache.edition
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
     judge = replace(observed.judge, subject=shelf.limiting(observed.run))
     due, gone = shelf.aged(observed.run, limits)
-    return judge.aging(due, _IDLE, gone, shelf.torn(), limits)
+    return judge.aging(due, _IDLE, gone, shelf.torn(), limits, is_used)
 
 
 def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:

@@ -187,9 +187,11 @@ class Judge:
         gone: Collection[str],
         torn: Collection[str],
         limits: CacheLimits,
+        is_used: bool = False,
     ) -> list[Fact]:
         """Whether the right ones of some idle entries are gone: those that are ``due``, unless the
-        run purges the cache or does not use it. Each has a name of one character."""
+        run purges the cache or does not use it. Each has a name of one character. ``is_used`` says
+        that the cache was seen to be used: where it should not be, it ages for that."""
         overridden = is_overridden(self.options, self.edition)
         nothing, everything = frozenset[str](), frozenset(names)
         judged, expected = due, counted(due.must_go)
@@ -197,6 +199,8 @@ class Judge:
         if bystander_fates(self.options, self.edition) == {REMOVED}:
             judged, expected = Aging(everything, nothing), "all (purged)"
         elif self.options.effective_mode is CacheMode.DISABLE or overridden:
+            if is_used:
+                return []
             judged, expected = Aging(nothing, everything), "none (the cache is not used)"
         elif overridden is None:
             return []  # the document does not say whether the cache is used

@@ -67,12 +67,12 @@ def test_after_a_power_loss_no_installed_package_is_lost(
     states = interruption.states(CrashKind.POWER_LOSS)
     for state in states:
         interruption.enter(state)
-        whole(kernels, always, f"after a {state.when}")
+        whole(kernels, always, f"after a {state}")
     for state in spread(states, _STATES):
         interruption.enter(state)
         result = kernels.attempt(kernels.installer(other))
         assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
-        agrees(kernels, (stays, other), f"after a {state.when}")
+        agrees(kernels, (stays, other), f"after a {state}")
 
 
 @rule("robust/power-loss")
@@ -127,7 +127,7 @@ def test_a_package_that_op_compiler_left_is_whole_or_refused(
             installed = os.access(package, os.X_OK) and kernels.attempt(installation).succeeded
             has = {each[1] for each in InstalledKernels(opp).index()}
             assert has == (needed if installed else set()), kernels.evidence.found(
-                Delivery.ANOTHER, f"after a {state.when} {package.name} installs {len(has)} kernels"
+                Delivery.ANOTHER, f"after a {state} {package.name} installs {len(has)} kernels"
             )
     assert kernels.attempt(request).succeeded, kernels.evidence.found(
         Later.FAILS, "op_compiler fails in a directory where another run was cut short"
