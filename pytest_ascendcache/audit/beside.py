@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_ascendcache.audit.account import is_of_package, is_outside, known
 from pytest_ascendcache.audit.cards import card_of
@@ -71,7 +74,7 @@ class Beside:
         """Return whether a link leads to a directory below the audited one, which is read under its
         own name."""
         root, target = self._real(folder, name)
-        inside = os.path.isdir(target) and f"{target}/".startswith(f"{root}/")  # noqa: PTH112 - Path raises
+        inside = _is_there(target, stat.S_ISDIR) and f"{target}/".startswith(f"{root}/")
         if inside:
             self.result.linked.add(target[len(root) + 1 :])
         return inside
@@ -81,7 +84,7 @@ class Beside:
         what a toolchain loads."""
         path, account = folder.path(name), self.result.account
         root, target = self._real(folder, name)
-        leads = os.path.isdir(target) or (os.path.exists(target) and is_outside(name))  # noqa: PTH110, PTH112
+        leads = _is_there(target, lambda mode: stat.S_ISDIR(mode) or is_outside(name))
         if name == "op_cache.ini" or (rank_number(name) is not None and not leads):
             account.unread.add(f"{printable(path)}: is {kind}, where a cache's file or {_KEPT}")
         elif kind != "a link" or not leads:
@@ -99,3 +102,12 @@ class Beside:
             account.unread.add(
                 f"{printable(path)}: is a link to {printable(target)}, which is not looked at"
             )
+
+
+def _is_there(target: str, wanted: Callable[[int], object]) -> bool:
+    """Return whether a link leads to something of a wanted mode: not to nothing, in a circle, or
+    behind a closed directory."""
+    try:
+        return bool(wanted(Path(target).stat().st_mode))
+    except OSError:
+        return False
