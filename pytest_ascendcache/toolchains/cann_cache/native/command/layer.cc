@@ -174,9 +174,10 @@ std::string key(const Operator &given) {
   static std::vector<ge::NodePtr> nodes;  // the layer's caches keep raw pointers
   const auto node = std::make_shared<ge::Node>();
   nodes.push_back(node);
-  node->description->name = given.name;
+  const std::string &called = given.name.empty() ? given.type : given.name;  // SingleOpParser::CreateOpDesc
+  node->description->name = called;
   node->description->type = given.type;
-  auto info = std::make_shared<TbeOpInfo>(given.name, "", given.type, "AIcoreEngine");
+  auto info = std::make_shared<TbeOpInfo>(called, "", given.type, "AIcoreEngine");
   info->SetOpCoreType("AiCore");
   info->SetOpFuncName(given.type);
   info->SetNode(node);
@@ -190,7 +191,7 @@ std::string key(const Operator &given) {
     if (each.absent) continue;
     node->description->inputs.push_back({{each.shape}, data_type(each.type)});
     node->sources.push_back(std::make_shared<ge::Node>());
-    node->sources.back()->description->name = given.name + "_in_" + std::to_string(&each - given.inputs.data());
+    node->sources.back()->description->name = called + "_in_" + std::to_string(&each - given.inputs.data());
     node->sources.back()->description->type = each.constant.empty() ? "Data" : "Constant";
   }
   node->target = std::make_shared<ge::Node>();
@@ -200,7 +201,7 @@ std::string key(const Operator &given) {
     node->description->outputs.push_back({{each.shape}, data_type(each.type)});
   }
   for (const Attribute &each : given.attributes) info->AddAttrValue(attribute(each));
-  TbeOpInfoCache::Instance().UpdateTbeOpInfo(given.name, info);
+  TbeOpInfoCache::Instance().UpdateTbeOpInfo(called, info);
   std::string json, name;
   const std::vector<ge::Node *> wanted{node.get()};
   return TeJsonAssemble::GenerateJsonAndKernelName(wanted, true, json, name) ? name : "";
