@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import string
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDeci
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
-TEN, SIX = "abcdefghij", "abcdef"
+TEN, SIX, MANY = "abcdefghij", "abcdef", string.ascii_letters
 HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
 ITEM, LARGE_ITEM = 940 * KILOBYTE, 100 * MEGABYTE
 GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
@@ -581,6 +582,25 @@ def test_the_default_is_500_megabytes_and_half(
     # 600 MB: 250 MB may stay, 4 go. Under 80 %: 400 MB and not quite 4 entries: 3 go.
     goes = "abc" if ratio else "abcd"
     shelf.check(run, CacheLimits(500, ratio or 50), goes=goes)
+
+
+@rule("aging/needs-both")
+def test_gigabytes_count_to_the_last(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """A limit above 2^32 bytes, and then as many entries: a number of 32 bits is another one.
+
+    The entries are holes. Whether they count by their sizes is asked first, with small ones."""
+    shelf, cache.marks = beside(cache, add), False
+    for megabytes, size, number, goes in (
+        (8, ITEM, 10, GOES[50]),
+        (5050, LARGE_ITEM, 25, ""),
+        (5050, LARGE_ITEM, 52, MANY[:27]),
+    ):
+        shelf.lay(MANY[:number], size, *range(60, 60 - number, -1), on_disk=False)
+        run = cache.attempt(add, mode=ENABLE, environment=environment(megabytes, 50))
+        if _was_refused_by_name(cache, run, shelf, "max_op_cache_size", str(megabytes)):
+            return
+        shelf.check(run, CacheLimits(megabytes, 50), goes=goes)
+        shelf.sizes_count = True
 
 
 BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")

@@ -48,6 +48,18 @@ def never_ages(*_):
     return False
 
 
+@defect(NEEDS_BOTH, overrides=AgingPolicy.choose, found_later=True)
+def a_limit_ends_at_two_gigabytes(self, right, units, limits, now_ns):
+    """The limit in bytes is a number of 32 bits."""
+    return right(units, replace(limits, megabytes=min(limits.megabytes, 2047)), now_ns)
+
+
+@defect(NEEDS_BOTH, overrides=AgingPolicy.is_passed, found_later=True)
+def a_sum_of_32_bits(self, right, size, limits):
+    """Sizes are added up in 32 bits, so that more than 4 GB begin at 0 again."""
+    return size % 2**32 > limits.size
+
+
 @defect(NEEDS_BOTH, overrides=AgingPolicy.is_idle)
 def idle_after_a_day(self, right, unit, now_ns):
     """A whole day has to pass before an entry is idle."""
