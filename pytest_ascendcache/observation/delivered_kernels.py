@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,7 +91,11 @@ class DeliveredKernels(ObservedFiles):
         return named or objects
 
     def _shares_model(self, operator: OperatorSpec) -> bool:
-        return self.result.delivered.count(self.model(operator)) > 1
+        return self._shares[self.model(operator)] > 1
+
+    @cached_property
+    def _shares(self) -> Counter[Path | None]:
+        return Counter(self.result.delivered)
 
     def _carried(self, operator: OperatorSpec) -> frozenset[str]:
         if self._shares_model(operator):

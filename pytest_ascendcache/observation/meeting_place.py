@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import random
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,8 +106,8 @@ def _reserved(host: str) -> Iterator[int]:
     file holds it against other sessions of all users, until their process ends."""
     low, high = _chosen_by_the_system()
     ports = [*range(max(_UNPRIVILEGED, low - _PORTS), low), *range(high + 1, _LAST_PORT + 1)]
-    random.SystemRandom().shuffle(ports)
-    for asked in [*ports, *[0] * _ANY]:
+    first = secrets.randbelow(len(ports) + 1)
+    for asked in [*ports[first:], *ports[:first], *[0] * _ANY]:
         with socket.socket(socket.AF_UNIX) as held, socket.socket() as probe:
             try:
                 probe.bind((host, asked))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import io
 import json
 import os
@@ -120,6 +121,8 @@ def _load() -> None:
 
     assert all((encodings, evaluation, compiler, build, execute, pool))
     assert all((container, conversion, execution))
+    with contextlib.suppress(ImportError):  # only models need it
+        importlib.import_module("onnx")
     carried_archive()
     _touch()
 
