@@ -353,6 +353,15 @@ def broadcast_to(type_name: str, values: Values) -> OperatorSpec:
     return replace(made, inputs=(made.inputs[1], shape))
 
 
+def pad(type_name: str, values: Values) -> OperatorSpec:
+    """Zeros before and after every dimension: as many as ``paddings`` says, again and again."""
+    shape, given = values["shape"], values["paddings"]
+    paddings = tuple(given[place % len(given)] for place in range(2 * len(shape)))
+    padded = [sum(paddings[2 * at : 2 * at + 2]) + extent for at, extent in enumerate(shape)]
+    x, y = _tensors(values, shape, padded)
+    return OperatorSpec(type_name, (x, _constant(paddings, values["index"])), (y,))
+
+
 def slice_(type_name: str, values: Values) -> OperatorSpec | None:
     """``range``, i.e. begin, end and step, along ``axis``."""
     shape, axis = values["shape"], values["axis"]

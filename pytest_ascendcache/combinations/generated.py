@@ -81,6 +81,13 @@ _LISTS = (
 
 There are five of each length, so that :func:`groups` puts them into different groups."""
 
+
+def _moved(count: int, place: int | None) -> tuple[int, ...]:
+    """``count`` ones, of which the one at ``place`` goes one place on."""
+    moved = {} if place is None else {place: 2, place + 1: 0}
+    return tuple(moved.get(at, 1) for at in range(count))
+
+
 # --- families -------------------------------------------------------------------------------
 
 
@@ -370,6 +377,22 @@ FAMILIES = (
         gamma=_FLAG,
         beta=_FLAG,
         epsilon=(None, 0.0, 1e-3),
+    ),
+    family(
+        "PadV3",
+        builders.pad,
+        # Long constants that differ early, in the middle or late, and in no sum.
+        tuple(
+            {"dtype": "float16", "shape": shape, "paddings": _moved(2 * len(shape), place)}
+            for shape, place in (
+                *(((1, 2, 2, 1, 3), each) for each in (None, 0, 4, 8)),
+                *(((1,) * 8, each) for each in (0, 14)),
+            )
+        ),
+        dtype=_STORABLE,
+        shape=((2, 3), (5,), (1, 2, 2), (2, 1, 3, 1)),
+        paddings=((1, 1), (2, 0), (0, 2, 1, 1), (0, 0, 0, 1)),
+        index=_INDEX,
     ),
 )
 """One family for each type that has reference semantics."""

@@ -137,8 +137,9 @@ class NetworkRun(ObservedFiles):
         problems = dict.fromkeys(unexpected, "missing, or not an output")
         for name in self.network.outputs:
             if name not in unexpected and self._origin(name) == "wrong":
-                problems[name] = f"is {_shown(self.result.outputs[name])}"
-                problems[name] += f", not {_shown(self._exact[name])}"
+                output, exact = self.result.outputs[name], self._exact[name]
+                first = _first_different(output, exact)
+                problems[name] = f"is {_shown(output, first)}, not {_shown(exact, first)}"
         return problems
 
     @cached_property
@@ -227,5 +228,11 @@ def close_enough(output: NDArray[Any], exact: NDArray[Any]) -> bool:
     )
 
 
-def _shown(array: NDArray[Any]) -> str:
-    return f"{array.dtype}{list(array.shape)} {array.ravel()[:4]}"
+def _first_different(output: NDArray[Any], exact: NDArray[Any]) -> int:
+    """The number of the first element that differs; 0 for arrays of different shapes."""
+    return int((output != exact).argmax()) if output.shape == exact.shape else 0
+
+
+def _shown(array: NDArray[Any], first: int) -> str:
+    kind = f"{array.dtype}{list(array.shape)}"
+    return f"{kind} {array.ravel()[first : first + 4]}" + (f" at {first}" if first else "")

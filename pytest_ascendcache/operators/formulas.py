@@ -476,6 +476,11 @@ def _slice(
     return x[tuple(chosen)]
 
 
+def _pad(_spec: OperatorSpec, x: Array, paddings: Array) -> Array:
+    """Zeros before and after x, two numbers for each dimension."""
+    return np.pad(x, [(int(first), int(last)) for first, last in paddings.reshape(-1, 2)])
+
+
 def _castable(spec: OperatorSpec) -> Domain:
     target = real_type(spec.outputs[0]) if spec.outputs else None
     whole = target is not None and target.kind in "iu"
@@ -548,6 +553,7 @@ OPERATORS: dict[str, Operator] = {
     "SplitVD": Operator(_split),
     "GatherV2": Operator(_gather, 3, 3, domain=(_ANY, _PLACE, _ANY), index_inputs=(2,)),
     "StridedSliceV2": Operator(_slice, 5, 5, index_inputs=(1, 2, 3, 4)),
+    "PadV3": Operator(_pad, 2, 2, index_inputs=(1,)),
     "Bucketize": Operator(_bucketize),
     "LayerNormV4": Operator(
         _layer_norm_v4, 2, 4, domain=(_NORMALISED, _ANY, _SCALE, _OFFSET), index_inputs=(1,)

@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 COUNTS = {
     "bert_base_encoder_layer": 25,
     "every_field": 7,
-    "mixed_dtypes": 71,
+    "mixed_dtypes": 72,
     "resnet50_stages": 67,
     "single_add": 1,
 }

@@ -27,7 +27,7 @@ VALUES = {
 }
 
 
-ONE_NAME_OR_ANOTHER = (7, 20)
+ONE_NAME_OR_ANOTHER = (20, 22)
 """Seeds that generate two operators with equal values under different attribute names.
 
 One operator sets ``transpose_x1`` and the other ``transpose_x2``, or ``adj_x1`` and ``adj_x2``.

@@ -95,7 +95,7 @@ a program may treat as missing. Only this tells the two apart; their outputs hav
 
 WIDE = (
     *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
-    *("ConcatD", "SplitVD", "Bucketize"),
+    *("ConcatD", "SplitVD", "Bucketize", "PadV3"),
 )
 """Types whose outputs show a mix-up of kernels, whichever attribute, list or tensor differs."""
 

@@ -202,6 +202,13 @@ def info_without_constants(self, right, tensor):
     return {**right(tensor), "const_value": None}
 
 
+@defect(CHANGED, overrides=InfoPolicy.tensor, found_later=True)
+def large_constants_are_weights(self, right, tensor):
+    """The value of a constant of more than eight elements decides no kernel."""
+    fields = right(tensor)
+    return fields if tensor.elements <= 8 else {**fields, "const_value": None}
+
+
 @defect(CHANGED, overrides=InfoPolicy.fields)
 def info_of_first_input(self, right, inputs):
     """Only the first input is in .info."""

@@ -115,6 +115,13 @@ def key_with_first_constant(self, right, tensor):
     return {**fields, "const_value": (fields["const_value"] or ())[:1]}
 
 
+@defect(NARROW, overrides=KeyPolicy.tensor, found_later=True)
+def key_with_eight_constants(self, right, tensor):
+    """Of a constant input only the first eight values are in the key."""
+    fields = right(tensor)
+    return {**fields, "const_value": (fields["const_value"] or ())[:8]}
+
+
 @defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
 def key_of_first_input(self, right, inputs):
     """Only the first input is in the key."""
