@@ -186,6 +186,11 @@ class Cause:
         """Whether it says no more than that a condition does not hold."""
         return is_claim(self.fact)
 
+    @property
+    def is_of_combinations(self) -> bool:
+        """Whether only combinations of many options show it."""
+        return all(each["evidence"].get("factors") for each in self.checks)
+
     def names_the_same(self, other: Cause) -> bool:
         """Whether both are about the same option, variable, file or event."""
         subject, mine = (each.fact.subject if each.fact else None for each in (other, self))

@@ -186,7 +186,8 @@ def _united(ranked: Sequence[Cause]) -> list[Cause]:
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
         is_open = cause.verdict in UNDECIDED
         leads = cause.is_misplaced, cause.says_a_mode_is_dead, cause.ages_too_much
-        return is_open, *(not each for each in leads), explained, cause.is_claim
+        last = cause.is_claim, cause.is_of_combinations
+        return is_open, *(not each for each in leads), explained, *last
 
     for cause in sorted(ranked, key=leads_late):
         place = next((at for at, each in enumerate(kept) if _follows_from(cause, each)), None)
