@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.bystanders import (
     ANSWERS,
@@ -45,7 +47,7 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_processes import Compiled
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains import StaticProcess, StaticRequest, StaticResult, Toolchain
 
@@ -168,6 +170,40 @@ def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> No
     kernels.install(first, other)
     kernels.attempt(kernels.installation(first))
     are_installed(kernels, [first, other], "after the second install")
+
+
+@rule("static-kernel/install-idempotent")
+def test_a_package_that_is_compiled_again_takes_the_place_of_the_old_one(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """The same name, the same keys and other code, as after tuning: a key has no names of
+    attributes. An installer may refuse it."""
+    x = TensorDesc.of("float32", 4, 4)
+    products = [
+        OperatorSpec("MatMul", (x, x), (x,), (Attribute(f"transpose_{each}", "bool", True),))
+        for each in ("x1", "x2")
+    ]
+    old, new = (kernels.package(each, name="again") for each in products)
+    has_old, has_new = (_code_alone(kernels, each) for each in (old, new))
+    if has_old == has_new or has_old.keys() != has_new.keys():
+        raise NotDecidable("other transpositions have the same code, or keys of their own")
+    kernels.install(old)
+    if kernels.attempt(kernels.installation(new)).succeeded:
+        assert _code(kernels.installed) == has_new, kernels.evidence.found(
+            Delivery.STALE, "the kernels of the package before it stay installed"
+        )
+
+
+def _code_alone(kernels: StaticKernelsUnderTest, package: Path) -> dict[tuple[str, str], str]:
+    opp = kernels.directory("alone")
+    kernels.install(package, opp=opp)
+    return _code(InstalledKernels(opp))
+
+
+def _code(installed: InstalledKernels) -> dict[tuple[str, str], str]:
+    """Digests of the kernels, by their keys."""
+    kernels = {key: installed.kernel(each) for key, each in installed.index().items()}
+    return {key: sha256(path.read_bytes()) for key, path in kernels.items()}
 
 
 @rule("static-kernel/install-idempotent")

@@ -318,6 +318,14 @@ def other_programs_taken_for_installers(self, right, fs, opp):
 
 
 @defect(UNION, overrides=RegistryPolicy.is_installed, found_later=True)
+def same_keys_are_installed(self, right, fs, ai_core, package, names):
+    """A package counts as installed if another one of its name has the same index."""
+    there = self.manifest(fs, ai_core / package.manifest.name)
+    named = package.manifest.name in names and there is not None
+    return named and there.index == package.manifest.index
+
+
+@defect(UNION, overrides=RegistryPolicy.is_installed, found_later=True)
 def same_name_is_installed(self, right, fs, ai_core, package, names):
     """A package counts as installed if another one of the same name is."""
     return package.manifest.name in names
