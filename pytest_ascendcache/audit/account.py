@@ -90,6 +90,11 @@ _PACKAGE = frozenset(("op_impl", "op_info_cfg", "op_proto", "vendors"))
 _PACKAGED = {".py": "operators' sources", ".json": "operators' descriptions"}
 
 
+def is_kept_by_hand(name: str) -> bool:
+    """Return whether a file is a person's own: a note, an editor's backup."""
+    return _KEPT_BY_HAND.fullmatch(name) is not None
+
+
 def known(name: str) -> str:
     """Return what a file is that some toolchain leaves and none loads; empty for another."""
     return next((what for pattern, what in _KNOWN if pattern.fullmatch(name)), "")
@@ -98,7 +103,7 @@ def known(name: str) -> str:
 def is_outside(name: str) -> str:
     """Return what a file outside of all caches is that a toolchain could load by its name, which
     then has to be whole; empty for any other."""
-    if _KEPT_BY_HAND.fullmatch(name):
+    if is_kept_by_hand(name):
         return ""
     return "shared libraries" if _LIBRARY.fullmatch(name) else _OUTSIDE.get(split(name)[1], "")
 
@@ -106,14 +111,14 @@ def is_outside(name: str) -> str:
 def is_of_package(directory: str, name: str) -> str:
     """Return what a text of an operator package is that a compile reads or imports, by the
     directory that it is in; empty for any other file."""
-    inside = not _PACKAGE.isdisjoint(directory.split("/")) and not _KEPT_BY_HAND.fullmatch(name)
+    inside = not _PACKAGE.isdisjoint(directory.split("/")) and not is_kept_by_hand(name)
     return _PACKAGED.get(split(name)[1], "") if inside else ""
 
 
 def is_loadable(name: str, head: bytes, kind: CacheKind | None) -> bool:
     """Return whether a toolchain could load a file that belongs to no entry, by its name and its
     first bytes. Outside of a cache that needs an object of an Ascend chip."""
-    if _KEPT_BY_HAND.fullmatch(name):
+    if is_kept_by_hand(name):
         return False
     if kind is None:
         return name.endswith(".o") and head[:6] == MAGIC and head[18:20] == _ASCEND

@@ -18,6 +18,7 @@ from pytest_ascendcache.audit.static import selected_packages
 from pytest_ascendcache.caches.recognition import rank_number
 
 INSIDE = "links to what is read anyway"
+TARGETS = "files that links of entries lead to"
 _KEPT = "directory is kept"
 
 

@@ -1,8 +1,10 @@
-"""Reading files without leaving a trace: no link is followed, nothing but regular files is opened,
-and access times are kept if the kernel allows it."""
+"""Reading files without leaving a trace: a link is followed where it leads to a regular file, as
+toolchains do; nothing but regular files is opened; access times are kept if the kernel allows
+it."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -21,6 +23,9 @@ _LARGEST = 4 << 30
 
 _PART = 1 << 20
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What following a link says that leads to nothing."""
+
 _SHOWN = 5
 
 
@@ -91,14 +96,26 @@ class Reader:
             os.close(descriptor)
 
     def open(self, name: str, owner: int, directory: int) -> int:
-        """Return a descriptor of a regular file."""
+        """Return a descriptor of a regular file, or of the one that a link leads to."""
+        try:
+            return self._open(name, owner, directory, _NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        descriptor = self._open(name, owner, directory, _NOFOLLOW & ~os.O_NOFOLLOW)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "leads to no file any more", name)
+
+    def _open(self, name: str, owner: int, directory: int, flags: int) -> int:
         if owner not in self._refusing:
             try:
-                return os.open(name, _NOFOLLOW | os.O_NOATIME, dir_fd=directory)
+                return os.open(name, flags | os.O_NOATIME, dir_fd=directory)
             except PermissionError:
                 # Only the owner may use O_NOATIME. The next call shows who may read the file.
                 self._refusing.add(owner)
-        descriptor = os.open(name, _NOFOLLOW, dir_fd=directory)
+        descriptor = os.open(name, flags, dir_fd=directory)
         self.renewed += 1
         return descriptor
 
@@ -116,11 +133,29 @@ class Folder:
         return f"{self.relative}/{name}" if self.relative else name
 
     def look(self, name: str) -> os.stat_result | None:
-        """Return what a name is, or None if it does not exist."""
+        """Return what a name is, or None if it does not exist. A link to a regular file is what it
+        leads to. Raises ``CannotRead`` if nobody may see what that is."""
         try:
-            return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+            info = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except (OSError, ValueError):
             return None  # no file can have this name if it is too long or contains a zero
+        if not stat.S_ISLNK(info.st_mode):
+            return info
+        try:
+            target = os.stat(name, dir_fd=self.descriptor)
+        except OSError as error:
+            if error.errno in _NOWHERE:
+                return info
+            raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
+        return target if stat.S_ISREG(target.st_mode) else info
+
+    def is_link(self, name: str) -> bool:
+        """Return whether a name is a link, wherever that leads."""
+        try:
+            info = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        except OSError:
+            return False
+        return stat.S_ISLNK(info.st_mode)
 
     def has(self, name: str) -> bool:
         """Return whether a name exists, at a third of the cost of :meth:`look`."""

@@ -1,6 +1,7 @@
 """One pass over a directory of caches.
 
-It writes nothing, follows no link and loads no code; it needs a few bytes of memory per entry.
+It writes nothing, follows no link to a directory and loads no code; it needs a few bytes of memory
+per entry.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
-from pytest_ascendcache.audit.beside import INSIDE, Beside
+from pytest_ascendcache.audit.beside import INSIDE, TARGETS, Beside
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
     EntryJudge,
+    EntryProblem,
     kind_of,
     reported,
 )
@@ -84,6 +86,7 @@ class _Scan:
         self._owners = Owners()
         self._open: list[tuple[str, str]] = []
         self._closed = 0
+        self._targets: set[tuple[int, int]] | None = None
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -138,16 +141,48 @@ class _Scan:
             if not number & 63:
                 self._watch.tick()
             name = entry.name
-            if entry.is_file(follow_symlinks=False):
+            is_link = entry.is_symlink() and self._leads_to_a_file(folder, name, judge)
+            if is_link or entry.is_file(follow_symlinks=False):
+                before = account.entries
                 if kernels is not None and kernels.defers(folder, name):
                     account.entries += 1
                 else:
                     self._file(folder, name, judge, place)
+                if is_link:
+                    self._no_plain(folder, name, "a link", is_needed=account.entries > before)
             elif entry.is_dir(follow_symlinks=False):
                 visit.enter(name)
                 self._inner_directory(folder, name, judge)
             else:
                 self._no_file(folder, name, judge, place)
+
+    def _leads_to_a_file(self, folder: Folder, name: str, judge: EntryJudge | None) -> bool:
+        """Return whether a link in a cache leads to a regular file, which a toolchain then uses."""
+        if judge is None or isinstance(judge, Scratch):
+            return False
+        try:
+            info = folder.look(name)
+        except CannotRead:
+            return False
+        return info is not None and stat.S_ISREG(info.st_mode)
+
+    def _is_target(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        """Return whether a link of a cache leads to a file, which then is judged at the link."""
+        if folder.is_link(name):
+            return False
+        if self._targets is None:
+            walk = Walk(
+                self._result.directory, self._reader, lambda *_: None, self._result.changed.add
+            )
+            self._targets = {*walk.links(self._watch.tick)}
+        return (info.st_dev, info.st_ino) in self._targets
+
+    def _no_plain(self, folder: Folder, name: str, kind: str, *, is_needed: bool) -> None:
+        """Warn of what is no plain file. Without a link that is needed its entry is broken."""
+        path = folder.path(name)
+        detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
+        remove = (path,) if kind == "a link" and not is_needed else ()
+        self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
     def _inner_directory(self, folder: Folder, name: str, judge: EntryJudge | None) -> None:
         if isinstance(judge, StaticOutputs):
@@ -200,9 +235,7 @@ class _Scan:
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
         is_judged = False
         try:
-            with reported(self._ledger):
-                is_judged = True  # an entry that breaks a rule is judged, too
-                is_judged = judge is not None and judge.file(folder, name, info)
+            is_judged = judge is not None and self._judged(folder, name, judge, info)
         except CannotRead as error:
             account.unread.add(str(error))
         except ChangedWhileRead as error:
@@ -210,6 +243,17 @@ class _Scan:
             account.entries += 1
         else:
             self._class(folder, name, info, is_judged, judge, place)
+
+    def _judged(self, folder: Folder, name: str, judge: EntryJudge, info: os.stat_result) -> bool:
+        """Judge a file; returns whether it is part of an entry, which may break a rule."""
+        try:
+            return judge.file(folder, name, info)
+        except EntryProblem as problem:
+            is_alone = problem.check is Check.WHOLE_ENTRIES and not name.endswith(".json")
+            if is_alone and self._is_target(folder, name, info):
+                return False
+            problem.report(self._ledger)
+        return True
 
     def _class(
         self,
@@ -229,7 +273,10 @@ class _Scan:
         elif what := known(name):
             account.known[what] += 1
         elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
-            self._unread(folder.path(name), "belongs to no entry that is known")
+            if self._is_target(folder, name, info):
+                account.known[TARGETS] += 1
+            else:
+                self._unread(folder.path(name), "belongs to no entry that is known")
         else:
             account.foreign.add(printable(folder.path(name)))
 
@@ -259,11 +306,16 @@ class _Scan:
         self, folder: Folder, name: str, judge: EntryJudge | None, place: CachePlace | None
     ) -> None:
         """Judge a link, pipe, socket or device."""
-        path, info, account = folder.path(name), folder.look(name), self._result.account
+        path, account = folder.path(name), self._result.account
+        try:
+            info = folder.look(name)
+        except CannotRead as error:
+            account.unread.add(str(error))
+            return
         if info is None:
             self._result.changed.add(f"{path} went away")
             return
-        kind = kind_of(info)
+        kind = "a link" if folder.is_link(name) else kind_of(info)
         if place is None or isinstance(judge, Scratch):
             self._beside.no_file(folder, name, kind)
             return
@@ -273,9 +325,7 @@ class _Scan:
             self._unread(path, f"is {kind}")
             if judge is not None and self._blamed(folder, name, judge, info):
                 return
-        detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
-        remove = (path,) if kind == "a link" else ()
-        self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
+        self._no_plain(folder, name, kind, is_needed=False)
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Check owner and mode of a cache's file or, without a name, of its directory."""

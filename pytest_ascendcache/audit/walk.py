@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_ascendcache.audit.account import is_kept_by_hand
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, recognise
 
@@ -75,6 +78,20 @@ class Walk:
     changed: Callable[[str], None]
     too_deep: Callable[[str], None] = lambda _: None
 
+    def links(self, tick: Callable[[], None]) -> Iterator[tuple[int, int]]:
+        """Yield device and inode of each file that a link in a cache leads to, if the link's name
+        is judged there. ``tick`` is called once for 64 names."""
+        for visit in self:
+            for number, entry in enumerate(visit.entries):
+                if not number & 63:
+                    tick()
+                if entry.is_dir(follow_symlinks=False):
+                    visit.enter(entry.name)
+                elif entry.is_symlink() and visit.place and not is_kept_by_hand(entry.name):
+                    with suppress(OSError):
+                        if stat.S_ISREG((info := entry.stat()).st_mode):
+                            yield info.st_dev, info.st_ino
+
     def __iter__(self) -> Iterator[Visit]:
         waiting: list[tuple[str, CachePlace | None, int]] = [("", None, 0)]
         while waiting:
@@ -122,10 +139,10 @@ def _kind_by_content(folder: Folder, names: list[str]) -> CacheKind | None:
     """Return what an unknown directory is by its JSON files: those of kernels name objects, those
     of GE's graphs list files."""
     for name in [each for each in names if each.endswith((".json", ".idx"))][:_LOOKED_INTO]:
-        info = folder.look(name)
-        if info is None or not 0 < info.st_size < _SMALL:
-            continue
         try:
+            info = folder.look(name)
+            if info is None or not 0 < info.st_size < _SMALL:
+                continue
             content = folder.read(name, info)
         except (CannotRead, ChangedWhileRead):
             continue

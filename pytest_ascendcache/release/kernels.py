@@ -163,7 +163,7 @@ def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool =
 
     With ``only_operators`` those of other types are left out where CANN's names tell. Names do not
     tell which of them a model's fused operators need. Files that describe the cache are copied too,
-    links are not. Returns whether ``cache`` has entries of the SoC at all.
+    and links as the files they lead to. Returns whether ``cache`` has entries of the SoC at all.
     """
     types = {each.type.lower() for each in release.operators}
     beginnings = tuple(f"te_{each}_" for each in types) if only_operators else ("",)
@@ -177,12 +177,12 @@ def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool =
         directory.mkdir(exist_ok=True)
         for name in inside:
             is_others = name.lower().startswith("te_") and not name.lower().startswith(beginnings)
-            if not is_others and stat.S_ISREG(Path(place, name).lstat().st_mode):
+            if not is_others and Path(place, name).is_file():
                 copy_file(Path(place, name), directory)
     above = kernel_cache(cache) or (cache if source != cache else None)
     if above is not None:
         for entry in os.scandir(above):
-            if entry.is_file(follow_symlinks=False):
+            if entry.is_file():
                 copy_file(Path(entry.path), target.parent)
     return True
 
@@ -226,7 +226,7 @@ def _older(directory: Path, second: int) -> Iterator[tuple[int, str]]:
     for entry in read_entries(directory).values():
         for path in (entry.metadata_path, entry.object_path):
             try:
-                modified = int(path.lstat().st_mtime)
+                modified = int(path.stat().st_mtime)
             except FileNotFoundError:
                 continue
             if modified < second:

@@ -185,14 +185,14 @@ def metadata_is_a_directory(root: Path) -> None:
     path.mkdir(mode=0o750)
 
 
-@unsound(FAIL)
+@sound(WARN)
 def info_of_a_rank_is_a_link(root: Path) -> None:
     info = ranks(root)[1][0].metadata.with_suffix(".info")
     info.rename(info.with_name("elsewhere"))
     info.symlink_to("elsewhere")
 
 
-@unsound(FAIL)
+@sound(WARN)
 def library_of_akg_is_a_link(root: Path) -> None:
     library = akg_kernel(root).object
     library.rename(library.with_name("elsewhere"))
@@ -206,14 +206,76 @@ def graph_is_a_pipe(root: Path) -> None:
     os.mkfifo(path)
 
 
-@unsound(FAIL)
-def autofuse_library_is_a_link(root: Path) -> None:
+def _autofused(root: Path) -> Path:
+    """Write metadata of a library that is a link to a place beside the audited directory."""
     cache, stem = kernel_cache(root), f"te_ascbackend_{'a' * 64}"
     put(cache.soc / f"{stem}.json", {"binFileName": f"lib{stem}", "binFileSuffix": ".so"})
-    (cache.soc / f"lib{stem}.so").symlink_to("/usr/lib/libc.so.6")
+    target = root.with_name(f"store-of-{root.name}")
+    (cache.soc / f"lib{stem}.so").symlink_to(target)
+    return target
 
 
 @unsound(FAIL)
+def autofuse_library_is_a_link_to_nothing(root: Path) -> None:
+    _autofused(root)
+
+
+@sound(WARN)
+def autofuse_library_is_a_link(root: Path) -> None:
+    put(_autofused(root), elf_object(b"library"))
+
+
+def _stored(root: Path, store: Path) -> list[SceneKernel]:
+    """Write a cache whose objects are links to files in a store, named after their digests."""
+    entries = kernel_cache(root).entries
+    for each in entries:
+        kept = store / digest(each.object.read_bytes())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        each.object.rename(kept)
+        each.object.symlink_to(kept)
+    return entries
+
+
+@sound(WARN)
+def objects_are_links_to_a_store_outside(root: Path) -> None:
+    _stored(root, root.with_name(f"store-of-{root.name}"))
+
+
+@sound(WARN)
+def objects_are_links_to_a_store_beside(root: Path) -> None:
+    _stored(root, root / "store")
+
+
+@sound(WARN)
+def objects_are_links_to_files_among_them(root: Path) -> None:
+    _stored(root, root / "kernel_cache/Ascend910B1")
+
+
+@sound(WARN)
+def objects_are_links_to_files_of_other_names(root: Path) -> None:
+    for each in kernel_cache(root).entries:
+        kept = each.object.rename(each.object.with_name(f"te_{digest(each.object.read_bytes())}.o"))
+        each.object.symlink_to(kept.name)
+
+
+@unsound(FAIL)
+def a_file_of_a_store_is_another(root: Path) -> None:
+    entries = _stored(root, root.with_name(f"store-of-{root.name}"))
+    entries[1].object.resolve().write_bytes(elf_object(b"another"))
+
+
+@unsound(FAIL)
+def a_store_is_cut(root: Path) -> None:
+    os.truncate(_stored(root, root / "store")[2].object.resolve(), 100)
+
+
+@unsound(UNDECIDED)
+def an_object_that_only_a_note_leads_to(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    (soc / "README").symlink_to(put(soc / "kernel.bin", elf_object(b"code")).name)
+
+
+@sound(WARN)
 def installed_object_is_a_link(root: Path) -> None:
     place = installed_kernels(root)
     (path,) = place.rglob("*.o")

@@ -200,6 +200,7 @@ def test_a_plan_removes_what_is_broken_and_nothing_else(audited: Audited, tmp_pa
     two.object.write_bytes(elf_object(b"another"))
     three.metadata.write_bytes(b"")
     (audited.cache.soc / "link").symlink_to(outside)
+    four.object.symlink_to(four.object.rename(tmp_path / "store"))
     put(audited.cache.soc / f"{four.object.name}_1_2_3.temp", b"half")
     kernels = ranks(tmp_path / "job")
     kernels[1][0].metadata.with_suffix(".info").unlink()

@@ -757,6 +757,16 @@ def test_a_cache_is_compared_wherever_it_lies_below_a_shipped_directory(
     assert unusable_caches(release) == []
 
 
+def test_objects_of_a_shipped_cache_may_be_links(tmp_path: Path) -> None:
+    object_path = cann_entry(tmp_path / "cache/kernel_cache/Ascend910B1", 1).object
+    object_path.symlink_to(object_path.rename(tmp_path / "store"))
+    release = _read(tmp_path, "soc = 'Ascend910B1'\ncaches = 'cache'")
+    assert copy_cache(release, tmp_path / "cache", tmp_path / "copy")
+    copied = tmp_path / "copy/kernel_cache/Ascend910B1" / object_path.name
+    assert copied.read_bytes() == object_path.read_bytes()
+    assert not copied.is_symlink()
+
+
 @pytest.mark.parametrize("name", ["ascend910b1", "Ascend910B1.old"])
 def test_a_directory_that_is_spelled_otherwise_serves_nothing(name: str, tmp_path: Path) -> None:
     cann_entry(tmp_path / "cache/kernel_cache" / name, 1)
