@@ -15,6 +15,7 @@ from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import selected_packages
+from pytest_ascendcache.audit.walk import Walk
 from pytest_ascendcache.caches.recognition import rank_number
 
 INSIDE = "links to what is read anyway"
@@ -103,6 +104,33 @@ class Beside:
             account.unread.add(
                 f"{printable(path)}: is a link to {printable(target)}, which is not looked at"
             )
+
+
+def leads_to_a_file(folder: Folder, name: str) -> bool:
+    """Return whether a link leads to a regular file, which a toolchain then uses."""
+    try:
+        info = folder.look(name)
+    except CannotRead:
+        return False
+    return info is not None and stat.S_ISREG(info.st_mode)
+
+
+@dataclass
+class LinkTargets:
+    """The files that links of caches lead to. They are looked for by a ``walk`` of its own once a
+    file is asked for."""
+
+    walk: Walk
+    tick: Callable[[], None]
+    _found: set[tuple[int, int]] | None = None
+
+    def has(self, folder: Folder, name: str, info: os.stat_result) -> bool:
+        """Return whether a link leads to a file that is none itself: it is judged at the link."""
+        if folder.is_link(name):
+            return False
+        if self._found is None:
+            self._found = {*self.walk.links(self.tick)}
+        return (info.st_dev, info.st_ino) in self._found
 
 
 def _is_there(target: str, wanted: Callable[[int], object]) -> bool:

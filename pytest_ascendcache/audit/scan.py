@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
-from pytest_ascendcache.audit.beside import INSIDE, TARGETS, Beside
+from pytest_ascendcache.audit.beside import INSIDE, TARGETS, Beside, LinkTargets, leads_to_a_file
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
@@ -86,7 +86,10 @@ class _Scan:
         self._owners = Owners()
         self._open: list[tuple[str, str]] = []
         self._closed = 0
-        self._targets: set[tuple[int, int]] | None = None
+        self._targets = LinkTargets(
+            Walk(directory, self._reader, lambda *_: None, self._result.changed.add),
+            self._watch.tick,
+        )
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -141,7 +144,12 @@ class _Scan:
             if not number & 63:
                 self._watch.tick()
             name = entry.name
-            is_link = entry.is_symlink() and self._leads_to_a_file(folder, name, judge)
+            is_link = (
+                judge is not None
+                and not isinstance(judge, Scratch)
+                and entry.is_symlink()
+                and leads_to_a_file(folder, name)
+            )
             if is_link or entry.is_file(follow_symlinks=False):
                 before = account.entries
                 if kernels is not None and kernels.defers(folder, name):
@@ -155,27 +163,6 @@ class _Scan:
                 self._inner_directory(folder, name, judge)
             else:
                 self._no_file(folder, name, judge, place)
-
-    def _leads_to_a_file(self, folder: Folder, name: str, judge: EntryJudge | None) -> bool:
-        """Return whether a link in a cache leads to a regular file, which a toolchain then uses."""
-        if judge is None or isinstance(judge, Scratch):
-            return False
-        try:
-            info = folder.look(name)
-        except CannotRead:
-            return False
-        return info is not None and stat.S_ISREG(info.st_mode)
-
-    def _is_target(self, folder: Folder, name: str, info: os.stat_result) -> bool:
-        """Return whether a link of a cache leads to a file, which then is judged at the link."""
-        if folder.is_link(name):
-            return False
-        if self._targets is None:
-            walk = Walk(
-                self._result.directory, self._reader, lambda *_: None, self._result.changed.add
-            )
-            self._targets = {*walk.links(self._watch.tick)}
-        return (info.st_dev, info.st_ino) in self._targets
 
     def _no_plain(self, folder: Folder, name: str, kind: str, *, is_needed: bool) -> None:
         """Warn of what is no plain file. Without a link that is needed its entry is broken."""
@@ -250,7 +237,7 @@ class _Scan:
             return judge.file(folder, name, info)
         except EntryProblem as problem:
             is_alone = problem.check is Check.WHOLE_ENTRIES and not name.endswith(".json")
-            if is_alone and self._is_target(folder, name, info):
+            if is_alone and self._targets.has(folder, name, info):
                 return False
             problem.report(self._ledger)
         return True
@@ -273,7 +260,7 @@ class _Scan:
         elif what := known(name):
             account.known[what] += 1
         elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
-            if self._is_target(folder, name, info):
+            if self._targets.has(folder, name, info):
                 account.known[TARGETS] += 1
             else:
                 self._unread(folder.path(name), "belongs to no entry that is known")

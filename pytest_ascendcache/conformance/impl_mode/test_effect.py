@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_ascendcache.caches import same_code
-from pytest_ascendcache.conformance.kit.implementations import accuracy, tables_of
+from pytest_ascendcache.conformance.kit.implementations import is_less_accurate, measure, tables_of
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, NEW, elementary, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile, SelectMode
@@ -178,14 +178,13 @@ def test_high_precision_is_the_more_accurate(cache: CacheUnderTest, compiled: Co
     if not two:
         raise NotDecidable(f"none of {', '.join(KINDS)} has two kernels")
     for each in two:
-        errors = [
-            accuracy(cache.toolchain, run, each, mode).mean_ulp
-            for run, mode in ((precise, HIGH_PRECISION), (fast, HIGH_PERFORMANCE))
-        ]
-        if errors[0] == errors[1]:
+        is_worse = is_less_accurate(
+            *(measure(cache.toolchain, run, each) for run in (precise, fast))
+        )
+        if is_worse is None:
             raise NotDecidable(f"{each.type}: both kernels are equally accurate")
-        if errors[0] > errors[1] and each.type in _by_chance(compiled, FILES):
+        if is_worse and each.type in _by_chance(compiled, FILES):
             raise NotDecidable("kernels differ by chance from one compile to the next")
-        assert errors[0] < errors[1], cache.evidence.found(
+        assert not is_worse, cache.evidence.found(
             Numbers.WRONG, f"{each.type}: high precision is the less accurate"
         )

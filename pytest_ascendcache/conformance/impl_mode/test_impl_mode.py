@@ -19,14 +19,13 @@ from pytest_ascendcache.caches import same_code
 from pytest_ascendcache.conformance.kit.implementations import (
     EXP,
     EXP_FLOAT32,
-    FAST_ULP,
     MUL,
-    PRECISE_ULP,
     PROBES,
     SQRT,
     TANH,
-    accuracy,
     chosen_modes,
+    is_less_accurate,
+    measure,
     measured_operators,
     put_tables,
     tables_of,
@@ -48,7 +47,7 @@ from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFil
 from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.contract.impl_mode import OFFERED_TABLE
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable, Run
+from pytest_ascendcache.observation import Accuracy, CacheUnderTest, Evidence, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -78,17 +77,17 @@ def tables(toolchain: Toolchain) -> ImplModeTables:
 
 @pytest.fixture
 def judge_numbers(
-    toolchain: Toolchain, tables: ImplModeTables, ascend_evidence: Evidence
+    cache: CacheUnderTest, tables: ImplModeTables, ascend_evidence: Evidence
 ) -> Numbers:
     """Breaks the check if the numbers of a run's kernels show the wrong mode. Raises
     ``NotDecidable`` if its options choose between two implementations of no operator."""
-    needs(toolchain, Capability.RUN_KERNELS)
+    needs(cache.toolchain, Capability.RUN_KERNELS)
 
     def judge(run: Run) -> None:
         if not chosen_modes(run, tables, run.operators):
             raise NotDecidable("the tables give none of these operators one of two modes")
         number = len(ascend_evidence.steps)
-        wrong = wrong_numbers(toolchain, run, tables, run.operators, number)
+        wrong = wrong_numbers(cache, run, tables, run.operators, number)
         require_none(wrong, ascend_evidence)
 
     return judge
@@ -438,16 +437,21 @@ def test_high_precision_beats_high_performance_on_every_float16(
         mode: cache.compile(*operators, **by_file(dict.fromkeys((o.type for o in operators), mode)))
         for mode in _BOTH
     }
-    wrong = []
+    wrong, alike = [], []
     for operator in operators:
-        precise, fast = (
-            accuracy(toolchain, runs[mode], operator, mode, exhaustive=True) for mode in _BOTH
-        )
-        cache.evidence.accuracy += [precise, fast]
-        if precise.max_ulp > PRECISE_ULP:
-            wrong.append(f"{operator.type}: high precision is {precise.max_ulp:g} ulp off")
-        if fast.max_ulp > FAST_ULP:
-            wrong.append(f"{operator.type}: high performance is {fast.max_ulp:g} ulp off")
-        if not (precise.max_ulp < fast.max_ulp and precise.mean_ulp < fast.mean_ulp):
+        both = {mode: measure(toolchain, runs[mode], operator, exhaustive=True) for mode in _BOTH}
+        cache.evidence.accuracy += [
+            Accuracy(operator.type, mode, each.worst, each.mean, each.errors.size)
+            for mode, each in both.items()
+        ]
+        is_worse = is_less_accurate(both[HIGH_PRECISION], both[HIGH_PERFORMANCE])
+        one, other = (runs[mode].kernel(operator) for mode in _BOTH)
+        if same_code(one, other):
+            wrong.append(f"{operator.type}: the tables offer both modes, and it has one kernel")
+        elif is_worse:
             wrong.append(f"{operator.type}: high precision does not beat high performance")
+        elif is_worse is None:
+            alike.append(operator.type)
     assert wrong == []
+    if alike:
+        raise NotDecidable(f"{', '.join(alike)}: both kernels are equally accurate")

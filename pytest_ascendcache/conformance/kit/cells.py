@@ -266,10 +266,10 @@ def number_facts(observed: Observed, cell: Cell) -> list[Fact]:
     """How the numbers of the delivered kernel break the promise of its implementation mode."""
     _needs_kernels(observed)
     assert observed.tables is not None  # the rule needs them, and kernels that run
-    toolchain, run = observed.cache.toolchain, observed.run
+    run = observed.run
     if not chosen_modes(run, observed.tables, [cell.operator]):
         pytest.skip("no option chooses an implementation of this operator")
-    return wrong_numbers(toolchain, run, observed.tables, [cell.operator], observed.number)
+    return wrong_numbers(observed.cache, run, observed.tables, [cell.operator], observed.number)
 
 
 def _needs_kernels(observed: Observed) -> None:

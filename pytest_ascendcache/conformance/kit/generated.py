@@ -14,10 +14,14 @@ from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.combinations.differences import between, differences
 from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
-from pytest_ascendcache.contract import CacheMode, ImplModeTables
+from pytest_ascendcache.conformance.kit.implementations import (
+    GROSS_ULP,
+    is_surely_less_accurate,
+    measure,
+)
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.facts import Delivery, Fact, Numbers
-from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
+from pytest_ascendcache.contract.options import BOTH
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec
@@ -35,8 +39,8 @@ _REFUSALS = 24
 """The most runs spent on finding operators that the toolchain does not compile at all."""
 _SHRUNK = 3
 """Wrong operators that are explained or reported in full."""
-FLOAT32_ULP = 64.0
-"""Error that float32 kernels do not exceed. Unit: ulp of float32."""
+_LIMITS = {"float16": GROSS_ULP, "float32": GROSS_ULP * 2**13}
+"""Errors with which a kernel is not its operator's, in ulp of its type. Others have none."""
 
 
 def _is_rare(operator: OperatorSpec) -> bool:
@@ -200,28 +204,37 @@ def another_kernel(
     return Fact.seen(Delivery.ANOTHER, detail, operator)
 
 
-def wrong_results(
-    toolchain: Toolchain, tables: ImplModeTables, delivered: Mapping[OperatorSpec, Run]
+def less_accurate(
+    toolchain: Toolchain, served: Mapping[str, Run], operators: Iterable[OperatorSpec]
 ) -> list[Fact]:
-    """The first few operators whose delivered kernel deviates from float64, on samples and edge
-    values.
+    """Operators whose kernel of high precision is less accurate than that of high performance."""
+    from pytest_ascendcache.operators.semantics import has_semantics
 
-    The allowed deviation is that of the selected mode for float16, 64 ulp for float32, and none
-    for other types.
-    """
+    found = []
+    for operator in filter(has_semantics, operators):
+        both = (measure(toolchain, served[mode], operator) for mode in BOTH)
+        if is_surely_less_accurate(*both):
+            detail = "it is delivered a kernel for high precision that is the less accurate"
+            found.append(Fact.seen(Numbers.WRONG, detail, operator))
+    return found
+
+
+def wrong_results(toolchain: Toolchain, delivered: Mapping[OperatorSpec, Run]) -> list[Fact]:
+    """The first few operators whose delivered kernel deviates grossly from float64, or at all if
+    they compute with integers, on samples and edge values."""
     from pytest_ascendcache.operators.semantics import has_semantics
 
     wrong: list[Fact] = []
     for operator, run in delivered.items():
         if len(wrong) == _SHRUNK:
             break
-        if has_semantics(operator) and (problem := _problem(toolchain, run, tables, operator)):
+        if has_semantics(operator) and (problem := _problem(toolchain, run, operator)):
             attributes = "".join(f" {each.name}={each.value}" for each in operator.attributes)
             wrong.append(Fact.seen(Numbers.WRONG, problem, f"{operator}{attributes}"))
     return wrong
 
 
-def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: OperatorSpec) -> str:
+def _problem(toolchain: Toolchain, run: Run, operator: OperatorSpec) -> str:
     import numpy
 
     from pytest_ascendcache.operators.semantics import edge_inputs, evaluate, judged_elements
@@ -233,7 +246,7 @@ def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: O
         return f"its kernel does not run: {error}"
     with numpy.errstate(all="ignore"):
         exact = evaluate(operator, inputs)[0]
-    limit = _limit(run, tables, operator)
+    limit = _LIMITS.get(operator.outputs[0].dtype.name, 0.0)
     errors = numpy.where(judged_elements(operator, inputs, exact), _distance(measured, exact), 0.0)
     if not errors.size or errors.max() <= limit:
         return ""
@@ -242,16 +255,6 @@ def _problem(toolchain: Toolchain, run: Run, tables: ImplModeTables, operator: O
         f"element {worst} of {errors.size} is {measured.flat[worst]}, float64 gives "
         f"{exact.flat[worst]} ({errors.flat[worst]:g} ulp, at most {limit:g})"
     )
-
-
-def _limit(run: Run, tables: ImplModeTables, operator: OperatorSpec) -> float:
-    dtype = operator.outputs[0].dtype.name
-    if dtype != "float16":
-        return FLOAT32_ULP if dtype == "float32" else 0.0
-    mode = tables.mode(run.result.request.options, operator)
-    # If no mode is selected, the implementation chooses one.
-    fast = tables.has_two(operator) and mode in (HIGH_PERFORMANCE, None)
-    return FAST_ULP if fast else PRECISE_ULP
 
 
 def _distance(measured: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:

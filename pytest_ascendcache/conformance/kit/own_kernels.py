@@ -96,7 +96,7 @@ class OwnKernels:
             return
         self.findings.asked.add(Question.NUMBERS)
         try:
-            facts = wrong_numbers(toolchain, run, tables, run.operators, self.findings.number)
+            facts = wrong_numbers(self._cache, run, tables, run.operators, self.findings.number)
             self.findings.note(Question.NUMBERS, facts)
         except NotDecidable as reason:
             self.findings.cannot_tell(Question.NUMBERS, reason)
