@@ -50,6 +50,7 @@ BOTH = "取值都有效时,op_cache.ini文件才会生效。"
 LOG = "编译过程日志无法完整记录。"
 PARALLEL = "所以不建议在程序并行编译时设置,否则可能会导致其他模型使用的缓存内容被清除而导致失败。"
 LINES = "每一行设置一个算子的精度模式"
+OWN = "高性能是指在float16输入的情况下,不影响网络精度前提的最优性能实现。"
 MODE = "enable:表示启用算子编译缓存。"
 NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 
@@ -192,6 +193,24 @@ def tuned_by_chance(self, right, *arguments):
 class _ByChance(dict):  # type: ignore[type-arg]
     def get(self, key, default=None):
         return {"tile": 4 + os.urandom(1)[0] % 60}
+
+
+@innocent(
+    OWN, twin="sigmoid-always-approximate", overrides=InstallationPolicy.load_custom_operators
+)
+def numbers_of_its_own(self, right, environ):
+    """High precision of Tanh is off by more than 1 ulp, and high performance of Sigmoid by less."""
+    right(environ)
+    from pytest_ascendcache.reference.kernels import functions as f
+    from pytest_ascendcache.reference.kernels.elementwise import elementwise
+
+    @elementwise("Tanh", two_implementations=True)
+    def tanh(op, x):
+        return f.tanh(x) * 1.0003 if op.precise else f.rough_tanh(x)
+
+    @elementwise("Sigmoid", two_implementations=True)
+    def sigmoid(op, x):
+        return f.sigmoid(x) if op.precise else f.sigmoid(x) * 1.0001
 
 
 @innocent(PLACE, twin="links-are-written-through", company=NAMES, overrides=Fs.replace)
