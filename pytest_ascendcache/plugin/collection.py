@@ -94,7 +94,24 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     for name, cases_of in _PARAMETERS.items():
         if name in metafunc.fixturenames:
             cases, ids = cases_of(metafunc)
+            if not cases and name in _UNNAMED:
+                cases = [pytest.param(None, marks=pytest.mark.skip(reason=_UNNAMED[name]))]
+                ids = ["none"]
             metafunc.parametrize(name, cases, ids=ids, scope="module")
+
+
+_UNNAMED = {
+    "ascend_release": "no release is named: add --ascend-release=FILE.toml",
+    "ascend_audited": "no directory is named: add --ascend-audit=DIR",
+}
+"""Why a check has nothing to judge."""
+
+
+def without_subject(reports: Sequence[pytest.TestReport]) -> str:
+    """Return why none of the checks that ran had anything to judge; empty if one had."""
+    places = [each.longrepr for each in reports]
+    reasons = {str(each[2]).removeprefix("Skipped: ") for each in places if isinstance(each, tuple)}
+    return "; ".join(sorted(reasons)) if reasons and reasons <= {*_UNNAMED.values()} else ""
 
 
 def _cells(metafunc: pytest.Metafunc) -> _Cases:

@@ -114,12 +114,28 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
         tell_controller(session.config)
     yield
+    if session.exitstatus == pytest.ExitCode.OK and (checks := _skipped_alone(session.config)):
+        from pytest_ascendcache.plugin.collection import without_subject
+        from pytest_ascendcache.plugin.judged import write_nothing
+
+        if reason := without_subject(checks):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            write_nothing(session.config, reason)
     # After everything else, also with -q: the last line says what was judged.
     nothing = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
     if (SESSION in stash or JUDGED in stash) and session.exitstatus not in nothing:
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
+
+
+def _skipped_alone(config: pytest.Config) -> list[pytest.TestReport]:
+    """Return the suite's checks that were skipped, if nothing else has run."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    stats = {} if reporter is None else reporter.stats
+    if stats.keys() - {"", "skipped", "deselected", "warnings"}:
+        return []
+    return [each for each in stats.get("skipped", ()) if getattr(each, "ascend_verdict", None)]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.language import text
+from pytest_ascendcache.language import text, translated
 from pytest_ascendcache.plugin.stash import JUDGED, JUDGED_BY, ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
@@ -43,6 +43,13 @@ def tell_controller(config: pytest.Config) -> None:
     if (toolchain := ascend_session_of(config).made_toolchain) is not None:
         line = judged(settings_of(config), toolchain)["text"]
         config.workeroutput[JUDGED_BY] = line  # type: ignore[attr-defined]
+
+
+def write_nothing(config: pytest.Config, reason: str) -> None:
+    """Write why a run that is not red judged nothing either."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    language = language_of(config)
+    reporter.write_line(text("t_nothing", language, reason=translated(reason, language)), red=True)
 
 
 def write_judged(config: pytest.Config) -> None:

@@ -249,6 +249,17 @@ def test_a_run_without_a_check_of_the_suite_is_not_green(suite: pytest.Pytester)
     result.stdout.fnmatch_lines(["NOTHING WAS JUDGED: no check of the suite was run"])
 
 
+@pytest.mark.parametrize("options", [(), ("--ascend-cache",), ("-n", "1")], ids=" ".join)
+def test_checks_of_a_release_without_a_release_are_not_green(
+    suite: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    package = ("--pyargs", "pytest_ascendcache.conformance.release")
+    result = suite.runpytest_subprocess(*options, *package)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "no release is named: add --ascend-release=FILE.toml" in result.stdout.str()
+    result.stdout.fnmatch_lines(["NOTHING WAS JUDGED: *"])
+
+
 # --- what the plugin finds around atc -------------------------------------------------------
 
 
