@@ -289,10 +289,17 @@ def _kernel_in(run: Run, operator: OperatorSpec, model: Path) -> bytes | None:
 
 
 def _plainly(request: CompileRequest) -> CompileRequest:
-    """The same operators under enable, without debugging or anything else that bypasses a cache."""
+    """The same operators under enable, without debugging or anything else that bypasses a cache, by
+    a user who may write it."""
     options = request.options.but(cache_mode=CacheMode.ENABLE, debug_level=None, debug_config=None)
     return replace(
-        request, options=options, raw_mode=None, raw_options={}, debug_file=None, plan=None
+        request,
+        options=options,
+        raw_mode=None,
+        raw_options={},
+        debug_file=None,
+        plan=None,
+        unprivileged=False,
     )
 
 

@@ -19,13 +19,12 @@ import pytest
 from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import give_away
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import is_refused, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, HIT, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile
 from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later
 from pytest_ascendcache.faults import DAMAGES, Act, Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, Toolchain
 
@@ -137,6 +136,21 @@ _RESTRICTIONS: dict[str, Restriction] = {
 }
 
 
+_REFUSABLE = ("read-only", "read-only-without-ini", "of-another-user", "through-a-link")
+"""What no document demands of a cache's directory: to be used where it may not be written, or where
+it is a link."""
+
+
+def _is_consistent(cache: CacheUnderTest, request: CompileRequest) -> bool:
+    """Whether a directory is refused as read-only, and not for want of its op_cache.ini."""
+    if any(path.exists() for path in cache.layout.ini_candidates):
+        return True
+    cache.unwatched(request)  # makes it anew
+    for restricted in _read_only(cache, request):
+        run = cache.unwatched(restricted)
+    return is_refused(run)
+
+
 @rule("cache-mode/transparent")
 @pytest.mark.parametrize("restriction", _RESTRICTIONS)
 def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) -> None:
@@ -149,8 +163,9 @@ def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) 
         for restricted in _RESTRICTIONS[restriction](cache, request):
             run = cache.unwatched(restricted)
             again = run if run.succeeded else cache.unwatched(restricted)
-        if restriction == "through-a-link" and _is_refused(run):
-            continue  # no document says that a link has to be followed
+        if restriction in _REFUSABLE and is_refused(run) and _is_consistent(cache, restricted):
+            cache.evidence.readings.append(f"{restriction}: the directory is refused by name")
+            continue
         if not again.succeeded and mode is not FORCE and cache.failed_for_the_cache(again):
             facts.append(Fact.seen(Later.FAILS, f"{asked}: every run fails", operator))
         facts += [
@@ -175,7 +190,7 @@ def test_no_old_version_is_served_where_it_cannot_be_removed(
     request = cache.request(add, mode=ENABLE, environment=change.environment)
     for restricted in _RESTRICTIONS[restriction](cache, request):
         run = cache.unwatched(restricted)
-    if _is_refused(run):
+    if is_refused(run):
         return
     assert run.succeeded, f"the compile {run.result.ending}"
     cache.needs_reuse()
@@ -217,13 +232,6 @@ def _works_again(cache: CacheUnderTest) -> None:
     run = cache.attempt(*_STORED, mode=ENABLE)
     require_none([*_wrong(cache, run, ENABLE)], cache.evidence)
     assert {run[each] for each in _STORED} == {HIT}, "afterwards the entries are not reused"
-
-
-def _is_refused(run: Run) -> bool:
-    """Whether a run ended by itself with an error that names its directory, and delivered
-    nothing."""
-    code, named = run.returncode or 0, str(run.result.request.cache_dir) in run.output
-    return named and code > 0 and not crashed(code) and not any(run.result.delivered)
 
 
 def _wrong(cache: CacheUnderTest, run: Run, mode: CacheMode) -> Iterator[Fact]:

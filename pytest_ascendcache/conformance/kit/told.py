@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Later, Subject, SubjectKind
-from pytest_ascendcache.observation import Evidence
+from pytest_ascendcache.observation import Evidence, Run
+from pytest_ascendcache.observation.gated_run import crashed
 
 _LISTED = 26
 """Names of idle entries that a message lists; of more it gives the number."""
@@ -43,10 +44,27 @@ class Usable(Protocol[Failed]):
     def failed_for_the_cache(self, run: Failed, /) -> str: ...
 
 
-def stays_usable(cache: Usable[AnyRun], attempt: Callable[[], AnyRun], what: str) -> AnyRun:
+def is_refused(run: Run) -> bool:
+    """Whether a run ended by itself with an error that names its directory, and delivered
+    nothing."""
+    code, named = run.returncode or 0, str(run.result.request.cache_dir) in run.output
+    return named and code > 0 and not crashed(code) and not any(run.result.delivered)
+
+
+def stays_usable(
+    cache: Usable[AnyRun],
+    attempt: Callable[[], AnyRun],
+    what: str,
+    refused: Callable[[AnyRun], bool] = lambda _: False,
+) -> AnyRun:
     """A run. Breaks the check if it fails, fails again in the same place, and succeeds without what
-    the cache holds: nothing can be run there any more."""
+    the cache holds: nothing can be run there any more. What is ``refused`` clearly may be used
+    again elsewhere."""
     run = attempt()
+    if refused(run):
+        fact = Fact.of(Aspect.ENDING, Ending.REFUSAL, (Ending.SUCCESS,))
+        why = f"{what}: the cache is refused"
+        raise AssertionError(cache.evidence.found(fact, why))
     if not run.succeeded and not (run := attempt()).succeeded:
         why = cache.failed_for_the_cache(run)
         assert not why, cache.evidence.found(Later.FAILS, f"{what}: every run fails: {why}")

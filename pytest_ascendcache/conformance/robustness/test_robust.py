@@ -13,7 +13,7 @@ import pytest
 from pytest_ascendcache.conformance.incremental.fixtures import ended_well
 from pytest_ascendcache.conformance.kit.states import give_away, residue
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.told import require_none, stays_usable
+from pytest_ascendcache.conformance.kit.told import is_refused, require_none, stays_usable
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     HIT,
@@ -249,7 +249,7 @@ def test_a_read_only_file_system_gives_hits(
     for operator in (add, exp):
         compiling = cache.interruption(operator, mode=ENABLE)
         strike = partial(compiling.strike, Action.EROFS, compiling.operations[0])
-        run = stays_usable(cache, strike, "read-only")
+        run = stays_usable(cache, strike, "read-only", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
         assert Tree.read(cache.root).content == compiling.before.content
 
@@ -279,7 +279,8 @@ def test_a_cache_of_another_user_gives_hits(
     give_away(cache.root)
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
-        run = stays_usable(cache, partial(cache.unwatched, request), "of another user")
+        attempt = partial(cache.unwatched, request)
+        run = stays_usable(cache, attempt, "of another user", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
 
 

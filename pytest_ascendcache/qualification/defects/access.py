@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import FileAct, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -45,6 +46,17 @@ def unstored_fails(self, right, fs, entry, data, metadata, keep):
     if not right(fs, entry, data, metadata, keep):
         raise AtcError("E40023", f"[{entry.directory}] cannot be written.")
     return True
+
+
+@defect(READ_ONLY, overrides=DirectoryPolicy.prepare, harm=Harm.LOST_WORK)
+def a_read_only_cache_is_refused(self, right, fs, root, soc, origin):
+    """A cache that cannot be written is refused, by name."""
+    right(fs, root, soc, origin)
+    directory = self.soc(root, soc)
+    try:
+        fs.write_temporary("open.ini", directory / "probe", b"").unlink()
+    except OSError as error:
+        raise self.cannot_create(directory, origin, error) from None
 
 
 @defect(READ_ONLY, overrides=Fs._open_lock)
