@@ -6,6 +6,7 @@ Source: document M; facts ``mindspore-incremental``.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,12 +133,10 @@ class RankProcess:
         """Wait for the rank to end; after ``deadline`` seconds kill its process group. A rank that
         waits for others does not count as hanging while one of those ``beside`` it works."""
         patience = self.deadline if deadline is None else deadline
-        until, asleep = time.monotonic() + patience, 0.0
-        if self.sleep is not None and patience > self.sleep:
-            others = [each.running for each in beside]
-            asleep = ends_or_sleeps(self.running, self.sleep, patience, others)
-            until = time.monotonic()
-        ended = self.running.wait(until)
+        others = [each.running for each in beside]
+        sleep = math.inf if self.sleep is None or patience <= self.sleep else self.sleep
+        asleep = ends_or_sleeps(self.running, sleep, patience, others)
+        ended = self.running.wait(time.monotonic())
         return TrainResult(
             request=self.request,
             argv=self.argv,

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_ascendcache.caches.entry import rewrite
-from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, last_words
+from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, hangs, last_words
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.facts import Ending, Fact, Later, Numbers
 from pytest_ascendcache.contract.harm import harm_in
@@ -44,7 +44,7 @@ def fact_of(network: NetworkUnderTest) -> Fact | None:
     """What the next run suffers from the cache. A failing run is followed by another."""
     run = _next(network)
     if run.returncode is None:
-        return Fact.seen(Ending.NO_END, f"the next run has not ended after {HANGS:g} s")
+        return Fact.seen(Ending.NO_END, hangs(run.result, HANGS))
     if run.succeeded:
         return _wrong(run)
     again = _next(network)
