@@ -231,7 +231,11 @@ def outcome_facts(observed: Observed, cell: Cell) -> list[Fact]:
         other = _fate(observed, operator, **observed.other[operator])
         facts += judge.other(other, Known.VALID, f"{operator} of the other mode")
     if observed.shelf is not None:
-        facts += _aging_facts(observed, observed.shelf, cell, is_used=bool(facts))
+        try:
+            facts += _aging_facts(observed, observed.shelf, cell, is_used=bool(facts))
+        except NotDecidable:
+            if not facts:
+                raise
     return facts
 
 

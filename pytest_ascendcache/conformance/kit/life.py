@@ -212,7 +212,13 @@ class Life:
         mine, *others = shelves
         force = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", CacheMode.FORCE.value)
         more: dict[str, Any] = {"run": findings.number, "subject": force}
-        if left := mine.left():
+        if (left := mine.left()) == len(HUNDREDS):
+            try:
+                mine.needs_taken()
+            except NotDecidable as reason:
+                findings.cannot_tell(Question.PURGED, reason)
+                left = 0
+        if left:
             detail = f"{left} of {len(HUNDREDS)} entries that were there are left"
             fact = outcome_fact(KEPT, [REMOVED], detail=detail, **more)
             findings.note(Question.PURGED, [fact])
@@ -295,7 +301,11 @@ class Life:
         """Judge which entries of a shelf are gone, and whether a warning names a bad limit."""
         shelf, findings = aged.shelf, self.findings
         findings.asked.add(aged.question)
-        due, gone = shelf.aged(run, aged.limits)
+        try:
+            due, gone = shelf.aged(run, aged.limits)
+        except NotDecidable as reason:
+            findings.cannot_tell(aged.question, reason)
+            return
         healed = sum(not any(map(Path.exists, each)) for each in aged.halves)
         own = aged.orphans // len(ORPHANS) * healed or aged.orphans
         without_orphans = shelf.expected(run, aged.limits, without=own)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -42,6 +43,7 @@ from pytest_ascendcache.contract.aging import (
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.toolchains import Toolchain
 
 KILOBYTE = 1024
 HOUR = 3600.0
@@ -201,6 +203,20 @@ class Shelf:
             request, output = run.result.request, self._cache.new_output()
             operators = (*request.operators, newcomer())
             self._cache.again(replace(request, operators=operators, output=output))
+        if due and not {*due} & {*self._gone()}:
+            self.needs_taken()
+
+    def needs_taken(self) -> None:
+        """Raise NotDecidable if entries that are laid are other people's files to the toolchain, as
+        where it keeps a list of its own: force then removes its entry and leaves what lies beside
+        it. That is found out once, before a toolchain is accused of leaving them."""
+        if self._cache.toolchain not in _TAKEN:
+            _TAKEN[self._cache.toolchain] = _is_taken(self._cache)
+        if not _TAKEN[self._cache.toolchain]:
+            raise NotDecidable(
+                "force removes the toolchain's own entries and leaves those that were laid beside "
+                "them: it does not take them for its own"
+            )
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
         """Which entries must be gone after a run, and which must stay.
@@ -294,6 +310,20 @@ class Shelf:
         require_none(
             aging_facts(due, gone, self.torn(), detail, subject=subject, run=number), evidence
         )
+
+
+_TAKEN: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
+
+
+def _is_taken(cache: CacheUnderTest) -> bool:
+    """Whether force removes an entry that is laid, or leaves the toolchain's own as well."""
+    elsewhere = cache.elsewhere(cache.new_output() / "taken")
+    elsewhere.marks = False
+    elsewhere.attempt(newcomer(), mode=CacheMode.ENABLE)
+    own = [each.object_path for each in elsewhere.entries().values()]
+    shelf = Shelf(elsewhere).lay("a", MEGABYTE, 0.0)
+    elsewhere.attempt(newcomer(), mode=CacheMode.FORCE)
+    return not own or any(map(Path.exists, own)) or not all(shelf.there("a"))
 
 
 def newcomer() -> OperatorSpec:
