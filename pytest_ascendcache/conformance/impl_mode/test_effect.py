@@ -19,6 +19,7 @@ from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile, Se
 from pytest_ascendcache.contract.facts import Delivery, Numbers, Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.operators import OperatorSpec
 
 KINDS = ("Exp", "Gelu", "SoftmaxV2", "Sqrt", "Tanh")
@@ -53,22 +54,32 @@ WAYS = {
 """Options, each with the two requests between whose kernels it chooses."""
 
 
+Known = dict[str, tuple[Kernels, list[Step]]]
+
+
 @pytest.fixture(scope="session")
-def known() -> dict[str, Kernels]:
-    """Kernels by the options of their compile; the checks of a session share them."""
+def known() -> Known:
+    """Kernels by the options of their compile, and the steps that made them; the checks of a
+    session share both."""
     return {}
 
 
 @pytest.fixture
-def compiled(cache: CacheUnderTest, known: dict[str, Kernels]) -> Compiled:
+def compiled(cache: CacheUnderTest, known: Known) -> Compiled:
     """Compiles the operators, once for the same options."""
+    own: set[str] = set()
 
     def compiled(again: int = 0, **options: Any) -> Kernels:
-        asked = f"{options} {again}"
+        asked, steps = f"{options} {again}", cache.evidence.steps
         if asked not in known:
+            before = len(steps)
             run = cache.compile(*OPERATORS, **options)
-            known[asked] = {each: run.kernel(each) for each in OPERATORS}
-        return known[asked]
+            kernels = {each: run.kernel(each) for each in OPERATORS}
+            known[asked] = kernels, steps[before:]
+        elif asked not in own:
+            steps += known[asked][1]
+        own.add(asked)
+        return known[asked][0]
 
     return compiled
 
