@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -100,6 +101,14 @@ class Findings:
     def claims(self, question: Question, claim: str, detail: str) -> None:
         """Note a condition that does not hold after the last run, and that no enum describes."""
         self.note(question, [Fact.of(Aspect.CLAIM, claim, run=self.number, detail=detail)])
+
+    @contextmanager
+    def telling(self, question: Question) -> Iterator[None]:
+        """Note why a question cannot be answered in the block, if it cannot."""
+        try:
+            yield
+        except NotDecidable as reason:
+            self.cannot_tell(question, reason)
 
     def cannot_tell(self, question: Question, reason: object) -> None:
         """Note why the last run does not answer a question."""

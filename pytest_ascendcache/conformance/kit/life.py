@@ -20,7 +20,13 @@ from pytest_ascendcache.conformance.kit.findings import Findings, Question
 from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.own_entries import OwnEntries, OwnEntry, remove
 from pytest_ascendcache.conformance.kit.own_kernels import OwnKernels
-from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, ORPHANS, Shelf, names_limit
+from pytest_ascendcache.conformance.kit.shelf import (
+    HUNDREDS,
+    NOT_TAKEN,
+    ORPHANS,
+    Shelf,
+    names_limit,
+)
 from pytest_ascendcache.conformance.kit.states import is_unused
 from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
@@ -146,7 +152,8 @@ class Life:
         if judge.options.effective_mode is CacheMode.DISABLE and not had_directory:
             self._judge_inert(judge)
         if aging is not None:
-            self._judge_aging(judge, run, aging)
+            with self.findings.telling(aging.question):
+                self._judge_aging(judge, run, aging)
 
     def _attempt(
         self,
@@ -212,13 +219,10 @@ class Life:
         mine, *others = shelves
         force = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", CacheMode.FORCE.value)
         more: dict[str, Any] = {"run": findings.number, "subject": force}
-        if (left := mine.left()) == len(HUNDREDS):
-            try:
-                mine.needs_taken()
-            except NotDecidable as reason:
-                findings.cannot_tell(Question.PURGED, reason)
-                left = 0
-        if left:
+        left = mine.left()
+        if left == len(HUNDREDS) and not mine.are_taken():
+            findings.cannot_tell(Question.PURGED, NotDecidable(NOT_TAKEN))
+        elif left:
             detail = f"{left} of {len(HUNDREDS)} entries that were there are left"
             fact = outcome_fact(KEPT, [REMOVED], detail=detail, **more)
             findings.note(Question.PURGED, [fact])
@@ -301,20 +305,12 @@ class Life:
         """Judge which entries of a shelf are gone, and whether a warning names a bad limit."""
         shelf, findings = aged.shelf, self.findings
         findings.asked.add(aged.question)
-        try:
-            due, gone = shelf.aged(run, aged.limits)
-        except NotDecidable as reason:
-            findings.cannot_tell(aged.question, reason)
-            return
+        due, gone = shelf.aged(run, aged.limits)
         healed = sum(not any(map(Path.exists, each)) for each in aged.halves)
         own = aged.orphans // len(ORPHANS) * healed or aged.orphans
         without_orphans = shelf.expected(run, aged.limits, without=own)
         if aged.orphans_may_go or healed:  # before or after the entries, or not in this run
-            due = replace(
-                due,
-                must_go=due.must_go & without_orphans.must_go,
-                must_stay=due.must_stay & without_orphans.must_stay,
-            )
+            due = due.where_both(without_orphans)
         stays = due.must_go - gone
         self.aged = not stays
         question = Question.ORPHANS if without_orphans.allows(gone) else aged.question

@@ -203,20 +203,16 @@ class Shelf:
             request, output = run.result.request, self._cache.new_output()
             operators = (*request.operators, newcomer())
             self._cache.again(replace(request, operators=operators, output=output))
-        if due and not {*due} & {*self._gone()}:
-            self.needs_taken()
+        if due and not {*due} & {*self._gone()} and not self.are_taken():
+            raise NotDecidable(NOT_TAKEN)
 
-    def needs_taken(self) -> None:
-        """Raise NotDecidable if entries that are laid are other people's files to the toolchain, as
-        where it keeps a list of its own: force then removes its entry and leaves what lies beside
-        it. That is found out once, before a toolchain is accused of leaving them."""
+    def are_taken(self) -> bool:
+        """Whether entries that are laid are its own to the toolchain, and not other people's files,
+        as where it keeps a list: force then removes its entry and leaves what lies beside it. That
+        is found out once, before a toolchain is accused of leaving them."""
         if self._cache.toolchain not in _TAKEN:
             _TAKEN[self._cache.toolchain] = _is_taken(self._cache)
-        if not _TAKEN[self._cache.toolchain]:
-            raise NotDecidable(
-                "force removes the toolchain's own entries and leaves those that were laid beside "
-                "them: it does not take them for its own"
-            )
+        return _TAKEN[self._cache.toolchain]
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
         """Which entries must be gone after a run, and which must stay.
@@ -311,6 +307,11 @@ class Shelf:
             aging_facts(due, gone, self.torn(), detail, subject=subject, run=number), evidence
         )
 
+
+NOT_TAKEN = (
+    "force removes the toolchain's own entries and leaves those that were laid beside them: it "
+    "does not take them for its own"
+)
 
 _TAKEN: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
 
