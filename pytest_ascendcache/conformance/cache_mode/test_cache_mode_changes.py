@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.judge import Judge
 from pytest_ascendcache.conformance.kit.served import needs_served
+from pytest_ascendcache.conformance.kit.shelf import rest
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -100,6 +105,39 @@ def test_force_applies_a_changed_dependency(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
     _force_brings_it_in(cache, toolchain.stage(Capability.TOOLCHAIN_CHANGE, add, cache.sandbox))
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(
+            Capability.KNOWLEDGE_BASE, marks=rule("cache-mode/force-applies-knowledge-base")
+        ),
+        pytest.param(
+            Capability.TOOLCHAIN_CHANGE, marks=rule("cache-mode/force-applies-toolchain-change")
+        ),
+    ],
+)
+def test_force_applies_what_is_older(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, what: Capability
+) -> None:
+    """Archives and rollbacks bring files that are older than those they replace.
+
+    The new kernel is that of the same change with the times of today, made elsewhere."""
+    places = [cache.new_output(name) for name in ("today", "older")]
+    for place in places:
+        place.mkdir()
+    today, older = (toolchain.stage(what, add, place) for place in places)
+    kernels = _changed_kernels(cache, today)
+    own = [*places[1].rglob("*")]  # the toolchain may keep more beside them
+    operator, environment = older.operator, older.environment
+    if cache.compile(operator, mode=FORCE, environment=environment).kernel(operator) != kernels[0]:
+        raise NotDecidable("the kernel depends on where the changed files are")
+    older.apply()
+    for path in filter(Path.is_file, own):
+        rest(path, YEAR, modified=time.time() - YEAR)
+    run = cache.compile(operator, mode=FORCE, environment=environment)
+    _require_new(cache, run, older, kernels, "force delivered the kernel of before the change")
 
 
 @rule("cache-mode/enable-after-change")

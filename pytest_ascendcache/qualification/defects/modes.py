@@ -334,6 +334,19 @@ def operator_sources_remembered(self, right, fs, root, *arguments):
             InstallationPolicy().load(path)
 
 
+@defect(
+    "cache-mode/force-applies-toolchain-change",
+    overrides=InstallationPolicy.load,
+    found_later=True,
+)
+def older_sources_are_not_read(self, right, path):
+    """Sources of operators are kept beside them, and read again only if they are newer."""
+    kept = path.with_suffix(".kept")
+    if not kept.exists() or kept.stat().st_mtime < path.stat().st_mtime:
+        shutil.copyfile(path, kept)
+    return right(kept)
+
+
 @defect(KNOWLEDGE_BASE, overrides=OptionPolicy.cache_mode, memory={"mode": ""})
 def force_without_knowledge_base(self, right, value):
     """Force does not read the knowledge base."""
