@@ -154,6 +154,7 @@ class StaticKernelsUnderTest(StaticProcesses):
         opp: Path | None = None,
         second: float = 1.0,
         mode: str = MODE,
+        in_a_container: bool = False,
     ) -> ClientRequest:
         """A client that runs networks one after the other; ``build`` is its build directory."""
         directory = self.directory("client")
@@ -174,6 +175,7 @@ class StaticKernelsUnderTest(StaticProcesses):
             opp or self.opp,
             dict(environment or {}),
             second,
+            in_a_container=in_a_container,
         )
         return ClientRequest(request, networks, directory)
 

@@ -1,4 +1,5 @@
-"""Starting commands on a simulated other host: with a host name and process ids of its own."""
+"""Starting commands in a container or on a simulated other host, with process ids of its own, and
+there with a host name too."""
 
 from __future__ import annotations
 
@@ -37,6 +38,19 @@ def hosts_work() -> bool:
         if ended is None or ended.stdout.split() != [str(number), name]:
             return False
     return True
+
+
+def in_a_container(command: Sequence[str]) -> tuple[str, ...]:
+    """A command line that runs ``command`` where it sees no other process of this host."""
+    unshare = ["/usr/bin/env", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return (*unshare, "--", *command)
+
+
+@lru_cache(maxsize=1)
+def containers_work() -> bool:
+    """The positive control: whether this machine lets the user do this."""
+    ended = tried(in_a_container(["sh", "-c", "echo $$"]), _SELF_TEST_PATIENCE)
+    return ended is not None and ended.stdout.split() == ["1"]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.processes.ending import ProcessResult
+from pytest_ascendcache.processes.hosts import in_a_container
 from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
 
 _CLEANED = (
@@ -39,7 +40,8 @@ class StaticRequest:
     ``environment`` is added to a cleaned environment; ``opp`` becomes ``ASCEND_OPP_PATH``.
     ``second`` is the real duration, in seconds, of one second of waiting for other cards. ``plan``
     is the fault to inject (``Toolchain.fault_route``). ``umask`` of None is inherited.
-    ``unprivileged`` takes root's rights over files of other users from the process.
+    ``unprivileged`` takes root's rights over files of other users from the process. In a container
+    it sees no process of this host.
     """
 
     program: Program
@@ -51,6 +53,7 @@ class StaticRequest:
     plan: FaultPlan | None = None
     umask: int | None = None
     unprivileged: bool = False
+    in_a_container: bool = False
 
 
 PackageStarter = Callable[[Sequence[str], Mapping[str, str], Path], Running | None]
@@ -128,6 +131,9 @@ def start_static(
         launcher = ProcessLauncher({})
         if running is not None:
             return StaticProcess(request, launcher.argv(program, arguments), running, deadline)
+    if request.in_a_container:
+        program, *arguments = in_a_container(launcher.argv(program, arguments))
+        launcher = ProcessLauncher({})
     of_it = (request.work, request.umask, request.unprivileged)
     running = launcher.start(Command(program, arguments, environment, *of_it))
     return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

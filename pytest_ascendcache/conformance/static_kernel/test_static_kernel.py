@@ -57,6 +57,7 @@ from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
+from pytest_ascendcache.processes.hosts import containers_work
 from pytest_ascendcache.toolchains import Toolchain
 
 OPP = "ASCEND_OPP_PATH"
@@ -524,15 +525,21 @@ def test_the_next_start_cleans_up_after_a_killed_one(
 
 
 @rule("static-kernel/uninstalled-at-exit")
-def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> None:
-    """Another client starts and ends while the first one's package is installed."""
+@pytest.mark.parametrize("in_a_container", [False, True], ids=["beside-it", "in-a-container"])
+def test_a_living_process_keeps_its_package(
+    kernels: StaticKernelsUnderTest, in_a_container: bool
+) -> None:
+    """Another client starts and ends while the first one's package is installed. Containers of one
+    host share the operator package, and see no process of each other."""
+    if in_a_container and not containers_work():
+        pytest.skip("processes that do not see each other need root and the program unshare")
     with standing_client(kernels, kernels.opp) as (package, goes_on):
         second = kernels.stand_in(*probe_network("Neg").operators)
-        kernels.run(probe_network("Neg"), op_compiler=second.path)
+        kernels.run(probe_network("Neg"), op_compiler=second.path, in_a_container=in_a_container)
         installed = InstalledKernels(kernels.opp).packages
         run = goes_on()
     assert installed == {package}, kernels.evidence.found(
-        Place.TOUCHED, "the package of a living process is gone"
+        Place.TOUCHED, "the package of a living process is gone", "a package that is in use is gone"
     )
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
     are_installed(kernels, (), "after both processes")

@@ -23,7 +23,7 @@ from pytest_ascendcache.reference.static_kernel.client.package_cache import Pack
 from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
-from pytest_ascendcache.reference.static_kernel.leases import LEASES
+from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
@@ -373,11 +373,27 @@ def recorded_after_install(self, right, owned, environ, cards):
 def living_owners_cleaned(self, right, opp, environ):
     """A starting process removes the packages of processes that still run."""
     for record in self.records(opp):
-        for lease in (opp / AI_CORE / record.parent.name / LEASES).glob("*"):
-            lease.unlink()
-        self.uninstall(opp, Path(f"{record.parent.name}.run"), environ)
-        self.forget(record)
+        _take(self, record, opp, environ)
     return []
+
+
+@defect(EXIT, overrides=ClientPackagePolicy.clean, found_later=True)
+def other_containers_are_dead(self, right, opp, environ):
+    """A starting process takes those of other containers for dead."""
+    own = Path("/proc/self/ns/pid").stat().st_ino
+    for record in self.records(opp):
+        holder = Holder.parse(record.name)
+        if holder is not None and holder.space != own:
+            _take(self, record, opp, environ)
+    return right(opp, environ)
+
+
+def _take(packages, record, opp, environ):
+    """Remove a package whoever has it."""
+    for lease in (opp / AI_CORE / record.parent.name / LEASES).glob("*"):
+        lease.unlink()
+    packages.uninstall(opp, Path(f"{record.parent.name}.run"), environ)
+    packages.forget(record)
 
 
 @defect(EXIT, overrides=ClientPackagePolicy.clean)
