@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.mindspore_stories import hangs
-from pytest_ascendcache.observation import NotDecidable, probe_network
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
-from pytest_ascendcache.toolchains import RankProcess, TrainRequest, base
+from pytest_ascendcache.toolchains import base
 
 LONG = 60.0
 
@@ -80,16 +78,3 @@ def test_compiles_that_all_sleep_are_ended_before_the_deadline(
     ends = [(started(tmp_path, "exit 3"), lambda ended: ended.returncode)]
     assert base.wait_for_all([*hangs, *ends], LONG, 0.5) == [None, None, 3]
     assert time.monotonic() < until
-
-
-def test_a_rank_that_only_works_long_is_not_called_hanging(tmp_path: Path) -> None:
-    request = TrainRequest(probe_network("Square"), tmp_path, tmp_path)
-    rank = {
-        script: RankProcess(request, (), started(tmp_path, script), LONG)
-        for script in ("while :; do :; done", "sleep 3600")
-    }
-    works, sleeps = (each.wait(2.0) for each in rank.values())
-    assert works.returncode is sleeps.returncode is None
-    with pytest.raises(NotDecidable, match="it may be slow"):
-        hangs(works, 2.0)
-    assert hangs(sleeps, 2.0) == "a run has not ended after 2 s, in which it slept"

@@ -44,7 +44,7 @@ def fact_of(network: NetworkUnderTest) -> Fact | None:
     """What the next run suffers from the cache. A failing run is followed by another."""
     run = _next(network)
     if run.returncode is None:
-        return Fact.seen(Ending.NO_END, hangs(run.result, HANGS))
+        return Fact.seen(Ending.NO_END, hangs(HANGS))
     if run.succeeded:
         return _wrong(run)
     again = _next(network)
