@@ -389,7 +389,7 @@ def other_containers_are_dead(self, right, opp, environ):
 
 
 def _take(packages, record, opp, environ):
-    """Remove a package whoever has it."""
+    """Remove a package, even one that is in use."""
     for lease in (opp / AI_CORE / record.parent.name / LEASES).glob("*"):
         lease.unlink()
     packages.uninstall(opp, Path(f"{record.parent.name}.run"), environ)
