@@ -138,7 +138,7 @@ class NetworkRun(ObservedFiles):
         for name in self.network.outputs:
             if name not in unexpected and self._origin(name) == "wrong":
                 output, exact = self.result.outputs[name], self._exact[name]
-                first = _first_different(output, exact)
+                first = _first_wrong(output, exact)
                 problems[name] = f"is {_shown(output, first)}, not {_shown(exact, first)}"
         return problems
 
@@ -219,18 +219,21 @@ def _plain(text: str) -> str:
 
 def close_enough(output: NDArray[Any], exact: NDArray[Any]) -> bool:
     """Whether an output is within the tolerance of its element type."""
+    return bool(_close(output, exact).all())
+
+
+def _close(output: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)
     scale = float(numpy.max(numpy.abs(exact), initial=0.0)) or 1.0
-    return bool(
-        numpy.allclose(output, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-    )
+    close = numpy.isclose(output, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    return numpy.asarray(close)
 
 
-def _first_different(output: NDArray[Any], exact: NDArray[Any]) -> int:
-    """The number of the first element that differs; 0 for arrays of different shapes."""
-    return int((output != exact).argmax()) if output.shape == exact.shape else 0
+def _first_wrong(output: NDArray[Any], exact: NDArray[Any]) -> int:
+    """The number of the first wrong element; 0 for arrays of different shapes."""
+    return int((~_close(output, exact)).argmax()) if output.shape == exact.shape else 0
 
 
 def _shown(array: NDArray[Any], first: int) -> str:

@@ -3,6 +3,7 @@ there with a host name too."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -41,9 +42,11 @@ def hosts_work() -> bool:
 
 
 def in_a_container(command: Sequence[str]) -> tuple[str, ...]:
-    """A command line that runs ``command`` where it sees no other process of this host."""
-    unshare = ["/usr/bin/env", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return (*unshare, "--", *command)
+    """A command line that runs ``command`` where it sees no other process of this host. This needs
+    root, or a machine that lets users create namespaces, and the program ``unshare``."""
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    apart = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+    return ("/usr/bin/env", "unshare", *as_root, *apart, "--", *command)
 
 
 @lru_cache(maxsize=1)

@@ -532,7 +532,7 @@ def test_a_living_process_keeps_its_package(
     """Another client starts and ends while the first one's package is installed. Containers of one
     host share the operator package, and see no process of each other."""
     if in_a_container and not containers_work():
-        pytest.skip("processes that do not see each other need root and the program unshare")
+        pytest.skip("this machine lets nobody start a process that sees no other one")
     with standing_client(kernels, kernels.opp) as (package, goes_on):
         second = kernels.stand_in(*probe_network("Neg").operators)
         kernels.run(probe_network("Neg"), op_compiler=second.path, in_a_container=in_a_container)
