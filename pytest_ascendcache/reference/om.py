@@ -147,7 +147,7 @@ def add_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 def json_bytes(value: object) -> bytes:
     """JSON of a value; equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, indent=1).encode()
+    return json.dumps(value, sort_keys=True).encode()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

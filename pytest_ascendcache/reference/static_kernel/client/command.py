@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from pytest_ascendcache.operators.network import NetworkError, read_network
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.client.api import close_undisturbed, end_by_signals
@@ -70,7 +72,7 @@ def _run_network(session: Session, options: argparse.Namespace, path: Path, numb
     profiling = Profiling(recorded, options.skip_first)
     outputs = session.run(read_network(path), _config(options), profiling)
     for name, value in outputs.items():
-        print(f"{name}:  {value}", flush=True)
+        print(f"{name}:  {numpy.array2string(value, threshold=16)}", flush=True)
     if options.outputs is not None:
         _write(outputs, options.outputs / f"{number}.npz")
 
