@@ -116,6 +116,12 @@ class Gate(_Forwarded):
             return cls(toolchain, evidence or Evidence())
         return toolchain if evidence is None else cls(toolchain._toolchain, evidence)
 
+    @classmethod
+    def behind(cls, toolchain: Toolchain) -> Toolchain:
+        """The toolchain itself, which each check has a gate of: under it stands what is found out
+        once in a session."""
+        return toolchain._toolchain if isinstance(toolchain, cls) else toolchain
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in _NOT_FORWARDED:
             raise AttributeError(name)

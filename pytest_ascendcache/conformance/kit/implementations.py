@@ -148,7 +148,7 @@ def two_implementations(
 ) -> dict[OperatorSpec, dict[str, Measured]]:
     """What each mode's kernel of these operators computes, compiled without a cache and chosen by
     a precision file. It is remembered for the session. Raises NotDecidable if that fails."""
-    known = _TWO.setdefault(cache.toolchain, {})
+    known = _TWO.setdefault(Gate.behind(cache.toolchain), {})
     keys = {each: (each.named("two"), soc) for each in operators}
     new = {key: key[0].named(f"two_{at}") for at, key in enumerate(keys.values())}
     new = {key: each for key, each in new.items() if key not in known}

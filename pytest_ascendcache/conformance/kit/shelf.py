@@ -1,6 +1,6 @@
 """Entries of chosen sizes and ages, for checks of limits and aging.
 
-Objects have disk space and no content. Ages are set through file times, never waited for.
+Objects have no content, and disk space only where a toolchain may count it. Ages are set through file times, never waited for.
 The last access of an entry is set on both of its files right before a run.
 """
 
@@ -42,6 +42,7 @@ from pytest_ascendcache.contract.aging import (
 )
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -70,16 +71,17 @@ class Shelf:
         self._block = _BLOCK
         self._since = time.time()
         self._on_the_mount = False
-        self.sizes_count = False
-        """Whether it is known that the toolchain counts sizes of files, and not their blocks."""
         cache.drop_own_limits()
 
-    def lay(self, names: Iterable[str], size: int, *hours: float, on_disk: bool = True) -> Shelf:
+    def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
 
         Modification times are in reverse order: the entry that is idle longest is the newest file.
-        Objects that are not ``on_disk`` are holes, as larger ones than the disk would take.
+        Objects are holes if the toolchain counts those.
         """
+        return self._lay(names, size, hours, holes=holes_count(self._cache))
+
+    def _lay(self, names: Iterable[str], size: int, hours: Iterable[float], holes: bool) -> Shelf:
         self._directory.mkdir(parents=True, exist_ok=True)
         for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
             entry = self.entry(name)
@@ -88,13 +90,14 @@ class Shelf:
                 with suppress(FileNotFoundError):
                     path.chmod(0o640)  # laid before
             entry.metadata_path.write_text(_metadata(entry.stem, _digest_for(object_size)))
-            _write_object(entry.object_path, object_size, on_disk)
+            _write_object(entry.object_path, object_size, holes)
             for path in (entry.object_path, entry.metadata_path):
                 path.chmod(0o440 if number % 2 else 0o640)  # who owns it may remove either
                 rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
             self._laid[name] = (size, ago * HOUR)
             self._block = _space_of(entry.metadata_path) or _BLOCK
-            self._space[name] = _space_of(entry.object_path) + self._block
+            space = _on_disk(object_size, self._block) if holes else _space_of(entry.object_path)
+            self._space[name] = space + self._block
         return self
 
     def orphan(self, name: str, kind: str, size: int, hours: float) -> tuple[Path, ...]:
@@ -210,9 +213,10 @@ class Shelf:
         """Whether entries that are laid are its own to the toolchain, and not other people's files,
         as where it keeps a list: force then removes its entry and leaves what lies beside it. That
         is found out once, before a toolchain is accused of leaving them."""
-        if self._cache.toolchain not in _TAKEN:
-            _TAKEN[self._cache.toolchain] = _is_taken(self._cache)
-        return _TAKEN[self._cache.toolchain]
+        toolchain = Gate.behind(self._cache.toolchain)
+        if toolchain not in _TAKEN:
+            _TAKEN[toolchain] = _is_taken(self._cache)
+        return _TAKEN[toolchain]
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
         """Which entries must be gone after a run, and which must stay.
@@ -236,8 +240,7 @@ class Shelf:
         ]
         if all(self._space[each.name] >= each.size for each in entries):
             return readings[0].where_both(readings[1])
-        by_blocks = not readings[0].allows(self.gone()) and readings[1].allows(self.gone())
-        if by_blocks and not self.sizes_count:
+        if not readings[0].allows(self.gone()) and readings[1].allows(self.gone()):
             raise NotDecidable(
                 "entries of chosen sizes have no disk space here, which a toolchain may count"
             )
@@ -314,6 +317,25 @@ NOT_TAKEN = (
 )
 
 _TAKEN: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
+_HOLES_COUNT: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
+
+
+def holes_count(cache: CacheUnderTest) -> bool:
+    """Whether entries that are holes age by their sizes. It is asked once: a toolchain that counts
+    blocks finds none, and files of hundreds of megabytes take their time to get disk space."""
+    toolchain = Gate.behind(cache.toolchain)
+    if toolchain not in _HOLES_COUNT:
+        _HOLES_COUNT[toolchain] = _do_holes_count(cache)
+    return _HOLES_COUNT[toolchain]
+
+
+def _do_holes_count(cache: CacheUnderTest) -> bool:
+    elsewhere = cache.elsewhere(cache.new_output() / "holes")
+    cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE))
+    shelf = Shelf(elsewhere)._lay("abcd", MEGABYTE - KILOBYTE, (5, 4, 3, 2), holes=True)
+    limits = environment(3, 80)
+    cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE, environment=limits))
+    return len(shelf.gone()) == 2
 
 
 def _is_taken(cache: CacheUnderTest) -> bool:
@@ -421,7 +443,7 @@ def names_limit(output: str, name: str, value: str) -> bool:
     return any(name.lower() in line.lower() and whole.search(line) for line in lines)
 
 
-def _write_object(path: Path, size: int, on_disk: bool) -> None:
+def _write_object(path: Path, size: int, hole: bool) -> None:
     """Write an object, unless it still is there as it was written: disk space takes its time."""
     with path.open("r+b" if path.exists() else "w+b") as file:
         state = os.fstat(file.fileno())
@@ -432,7 +454,7 @@ def _write_object(path: Path, size: int, on_disk: bool) -> None:
         file.truncate(0)
         file.write(_HEAD)
         file.truncate(size)
-        if on_disk:
+        if not hole:
             _allocate(file.fileno(), size)
 
 
