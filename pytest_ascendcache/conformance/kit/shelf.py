@@ -1,7 +1,8 @@
 """Entries of chosen sizes and ages, for checks of limits and aging.
 
-Objects have no content, and disk space only where a toolchain may count it. Ages are set through file times, never waited for.
-The last access of an entry is set on both of its files right before a run.
+Objects have no content, and disk space only where a toolchain may count it. Ages are set through
+file times, never waited for. The last access of an entry is set on both of its files right before
+a run.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from pytest_ascendcache.reference.incremental.surroundings import (
     SurroundingsPolicy,
     invalid_variable,
 )
+from pytest_ascendcache.reference.meeting import connect
 
 DIRECTORY = "ranks/directory"
 ISOLATED = "ranks/isolated"
@@ -303,6 +304,24 @@ class _VisitedHost(Host):
 def connections_renew_patience():
     """Whatever connects renews the patience of rank 0."""
     return [meeting_by({Host: _VisitedHost})]
+
+
+class _WearyGuest(Guest):
+    def _connect(self, deadline):
+        pause = 0.01
+        while (now := time.monotonic()) < deadline:
+            met = connect(self._gang.host, self._gang.port, min(deadline, now + 0.01))
+            if met is not None:
+                return met
+            time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+            pause *= 2
+        raise self._policy.too_late(self._gang, self._missing)
+
+
+@defect(DELETION, found_later=True)
+def pauses_double():
+    """Rank 0 is looked for after ever longer pauses, the last of which ends with the timeout."""
+    return [meeting_by({Guest: _WearyGuest})]
 
 
 class _CountingArrivals(Host):
