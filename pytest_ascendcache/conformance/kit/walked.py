@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,8 @@ from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, outcome_fa
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.observation.gated_run import crashed
 from pytest_ascendcache.operators import OperatorSpec
+
+Changed = tuple[OperatorSpec, ...]
 
 
 @dataclass
@@ -38,9 +41,12 @@ def walked(cache: CacheUnderTest, bases: Sequence[OperatorSpec], tries: int, see
     longer = {each.type: each for base in bases for each in with_long_lists(base)}
     long = _accepted(cache, (each.named(f"long_{each.type}") for each in longer.values()))
     walk_of = Walked(long)
+    every = dict(walk(bases, seed, tuple(long)))
+    if tries < max(map(len, every.values()), default=0):
+        every = _of_one_tensor(every, seed)
     left = {
         what: list(ones[: 1 if what.startswith(SELDOM_ACCEPTED) else tries])
-        for what, ones in walk(bases, seed, tuple(long))
+        for what, ones in every.items()
     }
     numbers = itertools.count()
     while left:
@@ -60,6 +66,17 @@ def walked(cache: CacheUnderTest, bases: Sequence[OperatorSpec], tries: int, see
             if each in accepted or not left[what]:
                 del left[what]
     return walk_of
+
+
+def _of_one_tensor(every: Mapping[str, Changed], seed: int) -> dict[str, Changed]:
+    """The kinds of changes; of those that an input alone and an output alone undergo, one side."""
+    rng = random.Random(seed)
+    left = dict(every)
+    for what in every:
+        side, _, change = what.partition(" ")
+        if side == "input" and f"output {change}" in every:
+            del left[f"{rng.choice(('input', 'output'))} {change}"]
+    return left
 
 
 def _accepted(cache: CacheUnderTest, operators: Iterable[OperatorSpec]) -> dict[OperatorSpec, Run]:
