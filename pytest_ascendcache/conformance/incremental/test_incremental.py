@@ -20,8 +20,9 @@ from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.combinations.walker import nearest_float32
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
-from pytest_ascendcache.conformance.kit.vocabulary import elementary, rule
-from pytest_ascendcache.contract.facts import Delivery, Later
+from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.vocabulary import COMPILED, REUSED, elementary, rule
+from pytest_ascendcache.contract.facts import Delivery, Later, outcome_fact
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
@@ -76,12 +77,18 @@ def _keeps(network: NetworkUnderTest, run: NetworkRun) -> None:
     )
 
 
-def _compiled(run: NetworkRun, *names: str) -> None:
+def _compiled(network: NetworkUnderTest, run: NetworkRun, *names: str) -> None:
     """A run gives right outputs, and compiles exactly these operators."""
     assert run.wrong == {}
-    if not names:
-        assert run.compiled == frozenset(), "operators were compiled again"
-    assert run.compiled == set(names)
+    missed = (
+        outcome_fact(REUSED, [COMPILED], each, detail=f"{each} is new, and runs a kept kernel")
+        for each in sorted({*names} - run.compiled)
+    )
+    again = (
+        outcome_fact(COMPILED, [REUSED], each, detail=f"{each} is as it was, and compiled again")
+        for each in sorted(run.compiled - {*names})
+    )
+    require_none([*missed, *again], network.evidence)
 
 
 @elementary("square_network")
@@ -108,7 +115,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
     network.mark()
     for _ in range(2):
         run = network.run(NETWORK)
-        _compiled(run)
+        _compiled(network, run)
         _keeps(network, run)
         assert run.stored == frozenset()
 
@@ -129,7 +136,7 @@ def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same
     """Names of operators may decide: the document lists them among what ``.info`` records."""
     network.warm(NETWORK)
     run = network.run(same)
-    _compiled(run)
+    _compiled(network, run)
     assert run.stored == frozenset()
 
 
@@ -138,7 +145,7 @@ def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest
     network.warm(NETWORK)
     network.work = network.site / "elsewhere"
     run = network.run(NETWORK)
-    _compiled(run)
+    _compiled(network, run)
 
 
 def changed(which: str, /, **changes: Any) -> tuple[Probe, ...]:
@@ -169,7 +176,7 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
     }
     network.warm(NETWORK)
     run = network.attempt(network.request(other))
-    _compiled(run, *expected)
+    _compiled(network, run, *expected)
     _keeps(network, run)
     assert len(run.stored) == 1
 
@@ -217,7 +224,7 @@ def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
     network.mark()
     for each in SEVERAL:
         run = network.run(each)
-        _compiled(run)
+        _compiled(network, run)
         _keeps(network, run)
         assert run.stored == frozenset()
 
@@ -229,7 +236,7 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
     for path in lost.paths:
         path.unlink()
     run = network.run(NETWORK)
-    _compiled(run, "exp")
+    _compiled(network, run, "exp")
     assert run.stored == {lost.stem}
     _keeps(network, run)
 
@@ -295,7 +302,7 @@ def test_an_info_that_describes_something_else_is_not_reused(
         raise NotDecidable(f"there is no {EDITS[edit][0]!r} in .info to be changed")
     _write_info(kernel, json.dumps(edited))
     run = network.attempt(network.request(NETWORK))
-    _compiled(run, "leakyrelu")
+    _compiled(network, run, "leakyrelu")
     network.mark()
     assert network.run(NETWORK).compiled == frozenset(), "the kernel is not reused from then on"
 
@@ -319,7 +326,7 @@ def test_without_a_readable_info_nothing_is_reused(
     if content is not None:
         kernel.info_path.write_text(content)
     run = network.attempt(network.request(NETWORK))
-    _compiled(run, "exp")
+    _compiled(network, run, "exp")
     assert _kernel(network, "exp").problems() == []
 
 
@@ -331,7 +338,7 @@ def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
             os.utime(path, ns=(0, 10**18 + number))
     (network.cache / "rank_0" / "kernel_meta" / "foreign.info").write_text("{}")
     run = network.run(NETWORK)
-    _compiled(run)
+    _compiled(network, run)
 
 
 _NEAR_EACH_OTHER = (0.1, nearest_float32(0.1), 0.10004, 0.1004, 1e-5, 1e-12, 0.0, -0.1)
