@@ -248,9 +248,13 @@ def test_beside_a_debug_list_kernels_equal_fresh_ones(
     cache.marks = False
     cache.warm(add, exp)
     run = cache.compile(add, exp, mode=ENABLE, debug_config=config)
-    assert cache.delivers_fresh(run, exp), "the unlisted operator was compiled for debugging"
+    assert cache.delivers_fresh(run, exp), cache.evidence.found(
+        Delivery.ANOTHER, "the unlisted operator was compiled for debugging", exp
+    )
     alone = DebugConfig(("ccec_g",))
-    assert cache.delivers_fresh(run, add, debug_config=alone), "the listed one was not"
+    assert cache.delivers_fresh(run, add, debug_config=alone), cache.evidence.found(
+        Delivery.ANOTHER, "the listed operator was not compiled for debugging", add
+    )
 
 
 @rule("cache-mode/parallel-force")

@@ -35,6 +35,7 @@ from pytest_ascendcache.contract import (
     is_under_debug,
     list_excepts,
 )
+from pytest_ascendcache.contract.facts import Delivery, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
@@ -351,7 +352,9 @@ def test_a_listed_node_and_its_twin_do_not_share_a_kernel(
     # In a model nothing tells whose kernel is whose, but one of the two must be no debug kernel.
     kernels = run.kernels(twin) if cache.as_model else [run.kernel(twin)]
     is_own = own in kernels or cache.delivers_fresh(run, twin)
-    assert is_own, "the node that is not listed has a debug kernel"
+    assert is_own, cache.evidence.found(
+        Delivery.ANOTHER, "the node that is not listed has a debug kernel", twin
+    )
     again = cache.compile(twin, mode=ENABLE)
     is_own = again.unmarked_sha256(twin) == sha256(own) or cache.delivers_fresh(again, twin)
     assert is_own, "a debug kernel is served later"
@@ -403,7 +406,10 @@ def test_a_debug_file_that_was_edited_is_read_again(
         config = DebugConfig(("ccec_g",), (f"OpType::{listed.type}",))
         path.write_text(config.text(), encoding="utf-8")
         os.utime(path, (1_700_000_000, 1_700_000_000))
-        assert cache.compile(add, exp, mode=ENABLE, debug_file=path)[listed] == BYPASSED
+        run = cache.compile(add, exp, mode=ENABLE, debug_file=path)
+        assert run[listed] == BYPASSED, cache.evidence.found(
+            outcome_fact(run[listed], [BYPASSED], listed), f"{listed} is listed now"
+        )
 
 
 BAD_FILES = {

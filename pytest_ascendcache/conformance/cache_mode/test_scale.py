@@ -71,7 +71,9 @@ def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> Non
             cache.evidence.saw_besides("cache-mode/force-spares-other-soc", fact)
     if _left(cache, soc) == HUNDREDS and not Shelf(cache).are_taken():
         raise NotDecidable(NOT_TAKEN)
-    assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
+    assert _left(cache, soc) == 0, cache.evidence.found(
+        outcome_fact(KEPT, [REMOVED]), f"{_left(cache, soc)} of {HUNDREDS} entries are left"
+    )
 
 
 @rule("robust/upgrade-stamp")

@@ -93,7 +93,10 @@ def test_kernels_are_kept_where_the_environment_says(
     place = kernel_meta(run.result.request.environment, network.work)
     kernels = RankKernel.read_all(Path(place))
     lacks = lacking(kernels.values())
-    assert not lacks, f"{place} holds {sorted(kernels) or 'nothing'}, and no kernel of {lacks}"
+    assert not lacks, network.evidence.found(
+        Later.STORES_NOTHING,
+        f"{place} holds {sorted(kernels) or 'nothing'}, and no kernel of {lacks}",
+    )
     elsewhere = [path for path in run.kernels_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "kernels were written elsewhere"
     again = network.run(NETWORK, environment=environment)

@@ -50,7 +50,8 @@ def test_generated_operators_have_binaries_of_their_own(kernels: StaticKernelsUn
     operators = told_apart(generate(seed=seeded(1), families=families))
     kernels.install(kernels.package(*operators))
     index = kernels.installed.index()
-    assert misnamed(index, operators) == []
+    wrong = misnamed(index, operators)
+    assert wrong == [], kernels.evidence.found(Delivery.ANOTHER, "; ".join(wrong[:2]))
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
 
 
@@ -93,7 +94,8 @@ def test_boundaries_of_keys_are_told_apart(kernels: StaticKernelsUnderTest) -> N
         package = kernels.package(*operators)
     kernels.install(package)
     index = kernels.installed.index()
-    assert misnamed(index, operators) == []
+    wrong = misnamed(index, operators)
+    assert wrong == [], kernels.evidence.found(Delivery.ANOTHER, "; ".join(wrong[:2]))
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
 
 
@@ -142,7 +144,8 @@ def test_files_that_are_named_like_others_with_a_number_are_their_own(
     places = (f"{place}/{name}.json" for place, name in enumerate(NUMBERED))
     _install_from_folders(kernels, dict(zip(places, operators, strict=True)))
     index = kernels.installed.index()
-    assert misnamed(index, operators) == []
+    wrong = misnamed(index, operators)
+    assert wrong == [], kernels.evidence.found(Delivery.ANOTHER, "; ".join(wrong[:2]))
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
     files = Counter(str(entry["binPath"]) for (_, key), entry in index.items() if "/d=0," in key)
     shared = [path for path, count in files.items() if count > 1]

@@ -85,10 +85,10 @@ def test_each_of_these_has_a_binary_of_its_own(
     kernels.install(kernels.package(*operators))
     index = kernels.installed.index()
     plain = {key: entry for key, entry in index.items() if "/d=0," in key[1]}
-    assert len(plain) == len(operators), "not one kernel for each"
-    assert len({each["binPath"] for each in plain.values()}) == len(operators), (
-        "two of them share a kernel"
-    )
+    for found in (plain, {each["binPath"] for each in plain.values()}):
+        assert len(found) == len(operators), kernels.evidence.found(
+            Delivery.ANOTHER, f"{len(operators)} operators share {len(found)} kernels"
+        )
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
 
 
