@@ -208,6 +208,7 @@ def _two_writers_meet(
         for run in runs:
             assert run.succeeded, f"{where}: a compile {run.result.ending}"
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+        cache.needs_readable_entries()
         entries = {*cache.entries()} - others
         assert len(entries) == 1, f"{where}: one key has {len(entries)} entries"
         assert cache.problems() == [], where
