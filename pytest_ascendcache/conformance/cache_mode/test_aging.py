@@ -825,6 +825,7 @@ def _aging_to_interrupt(
 
 
 def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: str) -> None:
+    shelf.needs_file_times({*TEN} - {*kept})
     stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
     assert stays == "", cache.evidence.found(
         Aged.TOO_FEW, f"{why}: of the entries that are idle too, {stays} stay"
@@ -945,6 +946,7 @@ def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
     # No document says at which moment after half an hour an entry ages; a minute is none.
     must = sum(each > HALF_AN_HOUR + 60 for each in seconds)
     may = sum(each + took + 1 >= HALF_AN_HOUR for each in seconds)
+    shelf.needs_file_times(TEN[:must], TEN[may:])
     assert must <= len(gone) <= may, (
         f"observed: {len(gone)} entries are gone; the oldest that stays was idle for "
         f"{[*seconds, None][len(gone)]} s\nexpected: what was idle for {HALF_AN_HOUR} s goes"

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -74,22 +74,21 @@ class Shelf:
         self._on_the_mount = False
         cache.drop_own_limits()
 
-    def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
+    def lay(
+        self, names: Iterable[str], size: int, *hours: float, holes: bool | None = None
+    ) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
 
         Modification times are in reverse order: the entry that is idle longest is the newest file.
-        Objects are holes if the toolchain counts those.
+        Objects are ``holes``, by default if the toolchain counts those.
         """
-        return self._lay(names, size, hours, holes=holes_count(self._cache))
-
-    def _lay(self, names: Iterable[str], size: int, hours: Iterable[float], holes: bool) -> Shelf:
+        holes = holes_count(self._cache) if holes is None else holes
         self._directory.mkdir(parents=True, exist_ok=True)
         for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
             entry = self.entry(name)
             object_size = size - len(_metadata(entry.stem, "0" * 64))
-            for path in (entry.object_path, entry.metadata_path):
-                with suppress(FileNotFoundError):
-                    path.chmod(0o640)  # laid before
+            for path in self._files(name):
+                path.chmod(0o640)  # laid before
             entry.metadata_path.write_text(_metadata(entry.stem, _digest_for(object_size)))
             _write_object(entry.object_path, object_size, holes)
             for path in (entry.object_path, entry.metadata_path):
@@ -178,10 +177,7 @@ class Shelf:
 
     def gone(self) -> str:
         """Names of the entries that lack a file or both, in order."""
-        return "".join(self._gone())
-
-    def _gone(self) -> list[str]:
-        return [name for name in sorted(self._laid) if not all(self.there(name))]
+        return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
 
     def left(self) -> int:
         """How many entries still have a file."""
@@ -196,36 +192,41 @@ class Shelf:
         :meth:`let_store`."""
         due = self.expected(run, limits)
         self.let_store(run, due.must_go)
-        return due, frozenset(self._gone())
+        self.needs_file_times(due.must_go, due.must_stay)
+        return due, frozenset(self.gone())
 
     def let_store(self, run: Run, due: Iterable[str]) -> None:
         """If none of the entries that are ``due`` went in a run that stored nothing, make the run
         again with an operator that is new: no document says that a run ages which only reuses."""
         new = run.after.files.keys() - run.before.files.keys()
         stored = any(path.endswith(".o") for path in new)
-        if due and not stored and not {*due} & {*self._gone()}:
+        if due and not stored and not {*due} & {*self.gone()}:
             request, output = run.result.request, self._cache.new_output()
             operators = (*request.operators, newcomer())
             self._cache.again(replace(request, operators=operators, output=output))
-        if due and not {*due} & {*self._gone()} and not self.are_taken():
+        if due and not {*due} & {*self.gone()} and not self.are_taken():
             raise NotDecidable(NOT_TAKEN)
+        self.needs_file_times(due)
+
+    def needs_file_times(self, due: Iterable[str], stay: Iterable[str] = ()) -> None:
+        """Raise NotDecidable if other entries are gone than are ``due``, and the toolchain writes
+        down when entries are used: there it has no word of those that were laid."""
+        right = Aging(frozenset(due), frozenset(stay)).allows(self.gone())
+        if not right and _remembered(_WRITES_USES, self._cache, _writes_uses):
+            raise NotDecidable(WRITES_USES)
 
     def are_taken(self) -> bool:
         """Whether entries that are laid are its own to the toolchain, and not other people's files,
         as where it keeps a list: force then removes its entry and leaves what lies beside it. That
         is found out once, before a toolchain is accused of leaving them."""
-        toolchain = Gate.behind(self._cache.toolchain)
-        if toolchain not in _TAKEN:
-            _TAKEN[toolchain] = _is_taken(self._cache)
-        return _TAKEN[toolchain]
+        return _remembered(_TAKEN, self._cache, _is_taken)
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
         """Which entries must be gone after a run, and which must stay.
 
-        ``without`` are bytes of other files that do not count. An entry that becomes idle while
-        the run takes place may go or stay. Raises ``NotDecidable`` if the entries could not be
-        given their disk space, and what is gone is right by that, which a toolchain may count.
-        """
+        ``without`` are bytes of other files that do not count. An entry that becomes idle during
+        the run may go or stay. Raises ``NotDecidable`` if what is gone is right by disk space that
+        entries lack."""
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
         edition = self._cache.edition
         by_size = expected_aging(entries, self._own(run) - without, limits, edition)
@@ -236,16 +237,14 @@ class Shelf:
         by_space = expected_aging(blocks, max(0, other) - without, limits, edition)
         took = time.time() - self._since + 1
         meanwhile = {each.name for each in entries if each.idle <= HALF_AN_HOUR < each.idle + took}
-        readings = [
+        by_size, by_space = (
             replace(each, must_stay=each.must_stay - meanwhile) for each in (by_size, by_space)
-        ]
+        )
         if all(self._space[each.name] >= each.size for each in entries):
-            return readings[0].where_both(readings[1])
-        if not readings[0].allows(self.gone()) and readings[1].allows(self.gone()):
-            raise NotDecidable(
-                "entries of chosen sizes have no disk space here, which a toolchain may count"
-            )
-        return readings[0]
+            return by_size.where_both(by_space)
+        if not by_size.allows(self.gone()) and by_space.allows(self.gone()):
+            raise NotDecidable("entries have no disk space here, which a toolchain may count")
+        return by_size
 
     def _own(self, run: Run) -> int:
         """Bytes in the chip's directory before the run that are not the shelf's."""
@@ -304,6 +303,7 @@ class Shelf:
             # number of those gone counts.
             goes = gone
         due = Aging(frozenset(goes), self.names - {*goes})
+        self.needs_file_times(due.must_go, due.must_stay)
         difference = differs(f"{gone or 'none'} gone", f"{goes or 'none'} gone")
         detail = f"aged entries differ\n{difference}\nidle before the run: {ages}"
         number = len(evidence.steps)
@@ -316,27 +316,50 @@ NOT_TAKEN = (
     "force removes the toolchain's own entries and leaves those that were laid beside them: it "
     "does not take them for its own"
 )
+WRITES_USES = (
+    "the toolchain writes down when its entries are used, and times of files need not count"
+)
 
-_TAKEN: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
-_HOLES_COUNT: WeakKeyDictionary[Toolchain, bool] = WeakKeyDictionary()
+_Answers = WeakKeyDictionary[Toolchain, bool]
+_TAKEN, _HOLES_COUNT, _WRITES_USES = _Answers(), _Answers(), _Answers()
+
+
+def _remembered(
+    known: _Answers, cache: CacheUnderTest, ask: Callable[[CacheUnderTest], bool]
+) -> bool:
+    """What is found out once about a toolchain."""
+    toolchain = Gate.behind(cache.toolchain)
+    if toolchain not in known:
+        known[toolchain] = ask(cache)
+    return known[toolchain]
 
 
 def holes_count(cache: CacheUnderTest) -> bool:
     """Whether entries that are holes age by their sizes. It is asked once: a toolchain that counts
     blocks finds none, and files of hundreds of megabytes take their time to get disk space."""
-    toolchain = Gate.behind(cache.toolchain)
-    if toolchain not in _HOLES_COUNT:
-        _HOLES_COUNT[toolchain] = _do_holes_count(cache)
-    return _HOLES_COUNT[toolchain]
+    return _remembered(_HOLES_COUNT, cache, _do_holes_count)
 
 
 def _do_holes_count(cache: CacheUnderTest) -> bool:
     elsewhere = cache.elsewhere(cache.new_output() / "holes")
     cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE))
-    shelf = Shelf(elsewhere)._lay("abcd", MEGABYTE - KILOBYTE, (5, 4, 3, 2), holes=True)
+    shelf = Shelf(elsewhere).lay("abcd", MEGABYTE - KILOBYTE, 5, 4, 3, 2, holes=True)
     limits = environment(3, 80)
     cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE, environment=limits))
     return len(shelf.gone()) == 2
+
+
+def _writes_uses(cache: CacheUnderTest) -> bool:
+    """Whether a reuse writes anything but times of files."""
+    elsewhere = cache.elsewhere(cache.new_output() / "uses")
+    requests = [elsewhere.request(newcomer(), mode=CacheMode.ENABLE)]
+    requests.append(replace(requests[0], output=cache.new_output()))
+    contents = []
+    for request in requests:
+        cache.run_alone(request)
+        files = filter(Path.is_file, elsewhere.root.rglob("*"))
+        contents.append({path: path.read_bytes() for path in files})
+    return bool(contents[0].items() ^ contents[1].items())
 
 
 def _is_taken(cache: CacheUnderTest) -> bool:

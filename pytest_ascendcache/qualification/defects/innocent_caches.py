@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import innocent
+from pytest_ascendcache.qualification.catalogue import defect, innocent
 from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import (
@@ -464,6 +464,26 @@ def _as_recorded(seen):
         return replace(seen, accessed_ns=int(_record(seen.path).read_text()))
     except (OSError, ValueError):
         return seen
+
+
+@defect(
+    overrides=AgingPolicy.scan,
+    also=[uses_in_a_file_of_its_own],
+    keeps=("aging/needs-both", "aging/oldest-first", "aging/keeps-ratio", "combinations/outcome"),
+)
+def uses_in_files_alone(self, right, fs, directory):
+    """An entry's last use is in a file beside it, and without one it was used when written."""
+    return [Unit(tuple(map(_as_written, unit.files))) for unit in right(fs, directory)]
+
+
+@uses_in_files_alone.also(AgingPolicy.is_unused)
+def _(*_):
+    return True
+
+
+def _as_written(seen):
+    known = _record(seen.path).exists() or seen.path.suffix == ".used"
+    return seen if known else replace(seen, accessed_ns=seen.path.lstat().st_mtime_ns)
 
 
 @innocent(
