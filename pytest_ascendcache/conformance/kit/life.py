@@ -219,7 +219,7 @@ class Life:
         mine, *others = shelves
         force = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", CacheMode.FORCE.value)
         more: dict[str, Any] = {"run": findings.number, "subject": force}
-        left = mine.left()
+        left = sum(any(mine.there(name)) for name in mine.names)
         if left == len(HUNDREDS) and not mine.are_taken():
             findings.cannot_tell(Question.PURGED, NotDecidable(NOT_TAKEN))
         elif left:

@@ -177,11 +177,10 @@ class Shelf:
 
     def gone(self) -> str:
         """Names of the entries that lack a file or both, in order."""
-        return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
+        return "".join(self._gone())
 
-    def left(self) -> int:
-        """How many entries still have a file."""
-        return sum(any(self.there(name)) for name in self._laid)
+    def _gone(self) -> list[str]:
+        return [name for name in sorted(self._laid) if not all(self.there(name))]
 
     def torn(self) -> str:
         """Names of the entries that have lost exactly one file."""
@@ -193,25 +192,25 @@ class Shelf:
         due = self.expected(run, limits)
         self.let_store(run, due.must_go)
         self.needs_file_times(due.must_go, due.must_stay)
-        return due, frozenset(self.gone())
+        return due, frozenset(self._gone())
 
     def let_store(self, run: Run, due: Iterable[str]) -> None:
         """If none of the entries that are ``due`` went in a run that stored nothing, make the run
         again with an operator that is new: no document says that a run ages which only reuses."""
         new = run.after.files.keys() - run.before.files.keys()
         stored = any(path.endswith(".o") for path in new)
-        if due and not stored and not {*due} & {*self.gone()}:
+        if due and not stored and not {*due} & {*self._gone()}:
             request, output = run.result.request, self._cache.new_output()
             operators = (*request.operators, newcomer())
             self._cache.again(replace(request, operators=operators, output=output))
-        if due and not {*due} & {*self.gone()} and not self.are_taken():
+        if due and not {*due} & {*self._gone()} and not self.are_taken():
             raise NotDecidable(NOT_TAKEN)
         self.needs_file_times(due)
 
     def needs_file_times(self, due: Iterable[str], stay: Iterable[str] = ()) -> None:
         """Raise NotDecidable if other entries are gone than are ``due``, and the toolchain writes
         down when entries are used: there it has no word of those that were laid."""
-        right = Aging(frozenset(due), frozenset(stay)).allows(self.gone())
+        right = Aging(frozenset(due), frozenset(stay)).allows(self._gone())
         if not right and _remembered(_WRITES_USES, self._cache, _writes_uses):
             raise NotDecidable(WRITES_USES)
 
@@ -242,7 +241,7 @@ class Shelf:
         )
         if all(self._space[each.name] >= each.size for each in entries):
             return by_size.where_both(by_space)
-        if not by_size.allows(self.gone()) and by_space.allows(self.gone()):
+        if not by_size.allows(self._gone()) and by_space.allows(self._gone()):
             raise NotDecidable("entries have no disk space here, which a toolchain may count")
         return by_size
 
@@ -277,11 +276,11 @@ class Shelf:
         if edition.ini and all(key in text for key in edition.ini):
             asked = run.result.request.environment
             others = expected_limits(None, asked, edition)
-            won = size in asked and self.gone() and self.expected(run, others).allows(self.gone())
+            won = size in asked and self.gone() and self.expected(run, others).allows(self._gone())
             return Subject(SubjectKind.FILE, f"op_cache.ini over {size}" if won else "op_cache.ini")
         if limits is not None and limits.ratio != CacheLimits().ratio:
             default = self.expected(run, replace(limits, ratio=CacheLimits().ratio))
-            if self.gone() and default.allows(self.gone()):
+            if self.gone() and default.allows(self._gone()):
                 value = run.result.request.environment.get(ratio, "")
                 return Subject(SubjectKind.VARIABLE, ratio, value)
         value = run.result.request.environment.get(size, "")
