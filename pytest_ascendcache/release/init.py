@@ -149,15 +149,15 @@ def _look_at_job(path: Path) -> int:
         what = f"ascendcache-release-init: --job={path} cannot be read ({error.strerror})."
         print(translated(what, language), file=sys.stderr)
         return 2
-    if not (job.settings or job.processes or job.cards > 1):
+    if not (job.settings or job.processes or job.unfollowed):
         what = (
             f"ascendcache-release-init: --job={path} sets nothing and starts nothing that is known."
         )
         print(translated(what, language), file=sys.stderr)
         return 2
     problems = job_problems(job)
-    for line in job.unfollowed:
-        print(f"{path}:{line}: {translated('its settings are not decided', language)}")
+    for line, why in sorted(job.unfollowed.items()):
+        print(f"{path}:{line}: {translated(f'not decided: {why}', language)}")
     for line, problem in problems:
         print(f"{path}:{line}: {translated(problem.found, language)}")
         print(translated(f"  expected: {problem.wanted}", language))
