@@ -52,6 +52,9 @@ class Beside:
         elif rank_number(name) is not None:
             account.unread.add(f"{printable(folder.path(name))}: is a file where a rank's {_KEPT}")
             return
+        elif name == "binary_info_config.json":  # each process reads it where it is installed
+            account.unread.add(f"{printable(folder.path(name))}: belongs to no entry that is known")
+            return
         elif not (what := known(name)):
             account.foreign.add(printable(folder.path(name)))
             return
