@@ -89,8 +89,9 @@ def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
         return ""
     for name in names.values() if exported or has_code else ():
         if not any(each in name for each in exported):
-            only = f", only {exported[0][:90]}" if exported else ": it exports none"
-            return f"has no function {name[:90]}{only}"
+            if not exported:
+                return f"has no function {name[:90]}: it exports none"
+            return f"has no function {name[:90]}, only {exported[0][:90]}"
     return ""
 
 

@@ -99,7 +99,7 @@ class Beside:
             if card is not None and card.surely and card.place == path:
                 detail = (
                     f"is a link to {printable(target[len(root) + 1 :])}: two cards in one "
-                    "directory overwrite each other's files"
+                    "directory, of which each looks for kernels of its own number"
                 )
                 self.ledger.add(Check.RANKS_AGREE, path, detail)
             account.known[INSIDE] += 1

@@ -8,7 +8,9 @@ numbers and paths as they are.
 
 from __future__ import annotations
 
+import os
 import re
+from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -37,6 +39,19 @@ def preferred_language(environment: Mapping[str, str]) -> Language:
         if value := environment.get(name):
             return Language.CHINESE if value.lower().startswith("zh") else Language.ENGLISH
     return Language.ENGLISH
+
+
+def add_language_option(parser: ArgumentParser) -> None:
+    """Let a command take the language in each spelling that one of the commands has."""
+    parser.add_argument(
+        *("--ascend-language", "--language", "--lang"),
+        dest="language",
+        type=Language,
+        choices=[*Language],
+        default=preferred_language(os.environ),
+        metavar="{en,zh}",
+        help="language of the output (default: the locale's)",
+    )
 
 
 @lru_cache(maxsize=1)

@@ -609,6 +609,9 @@ def test_what_only_a_run_would_tell_is_named(
     init(["--job", str(path)])
     told = "run.sh:1: HCCL_CONNECT_TIMEOUT=${T:-60} is not judged: only a run would tell its value"
     assert told in capsys.readouterr().out
+    for spelling in ("--ascend-language", "--language", "--lang"):
+        init([f"{spelling}=zh", "--job", str(path)])
+        assert "运行时才知道其取值" in capsys.readouterr().out
 
 
 def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
