@@ -33,6 +33,12 @@ _SIZES = (RANK_SIZE, "WORLD_SIZE", "DEVICE_NUM")
 _OF_ALL = (LOCAL_SIZE, RANK_SIZE, "WORLD_SIZE", TIMEOUT, TORCH_MODE, "HCCL_EXEC_TIMEOUT")
 """Settings that all processes of a job have alike."""
 
+_OF_CACHES = (
+    *(*DIRECTORIES, RANK, LOCAL_SIZE, TIMEOUT, TORCH_MODE, "MS_COMPILER_CACHE_ENABLE"),
+    *("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"),
+)
+"""Settings that do nothing unless a process has them."""
+
 _LOOKED_AT = 64
 """Processes for which it is looked up which others run at the same time."""
 
@@ -226,14 +232,18 @@ def _fewer_than_there_are(group: Sequence[StartedProcess]) -> Iterator[tuple[int
 
 
 def _had_by_none(job: TrainingJob) -> Iterator[tuple[str, ShellVariable]]:
-    """Yield what the script sets for processes, and each of those that it starts does not have."""
+    """Yield what the script sets for processes, and each of those that it starts does not have.
+
+    What it exports at last may be for the shell that reads it, unless it starts a whole job.
+    """
     if not job.processes or job.unfollowed or job.sourced:
         return
     code = re.sub(r"(?m)(^|\s)#.*", "", job.text)
     every = [*job.record.processes, *job.record.guesses]
     for name, each in job.settings.items():
         is_read = re.search(rf"\b{name}\b(?!\+?=)", code)
-        if name in NAMES and not is_read and not any(name in one.settings for one in every):
+        missed = not is_read and not any(name in one.settings for one in every)
+        if name in _OF_CACHES and missed and (len(job.processes) > 1 or not each.exported):
             yield name, each
 
 

@@ -557,6 +557,7 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ("for i in 0 1; do if [ $i -ge 0 ]; then RANK_ID=0 python a & fi; done", ["for 2 of 2"]),
         ("export RANK_SIZE=2\nfor i in 1 2; do RANK_ID=$i python a.py & done", ["RANK_SIZE is 2"]),
         ("HCCL_CONNECT_TIMEOUT=1800\npython a.py", ["no process that the script starts has it"]),
+        ("python -c 'import a'\nexport HCCL_CONNECT_TIMEOUT=1800", []),
         ("T=1; export RANK_SIZE=2\r\nRANK_ID=0 python a.py", ["ends in CR LF"]),
         (
             "export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2\nfor i in {0..3}; do RANK=$i python a & done",
