@@ -46,7 +46,9 @@ from pytest_ascendcache.release.shell_words import (
     text_of,
 )
 
-_SETS = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\])?\s*(?:[-+*/%]?=(?!=)|\+\+|--)")
+_SETS = re.compile(
+    r"\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\])?\s*(?:[-+*/%]?=(?!=)|\+\+|--)|(?:\+\+|--)(\w+)"
+)
 _OF_STACK = re.compile(rf"\b(?:{'|'.join(NAMES)})=")
 _PREFIX = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=.*", re.DOTALL)
 _DECLARES = ("export", "declare", "typeset", "local", "readonly")
@@ -354,17 +356,21 @@ class Shell:
             found.append(process)
 
 
-def _forget(shell: Shell, body: Sequence[ShellStep]) -> None:
-    """Take what a body sets, in a turn of which nothing is known, for unknown."""
-    for name in _set_in(shell, body, set()):
+def _forget(shell: Shell, body: Sequence[ShellStep], words: Sequence[str]) -> None:
+    """Take what a loop sets, in a turn of which nothing is known, for unknown."""
+    for name in {*_set_in(shell, body, set()), *_names_set(" ".join(words))}:
         was = shell.names.variables.get(name, ShellVariable(""))
         shell.names.arrays.pop(name, None)
         shell.names.variables[name] = replace(was, value=f"${name}")
 
 
+def _names_set(text: str) -> Iterator[str]:
+    return (one or other for one, other in _SETS.findall(text))
+
+
 def _set_in(shell: Shell, body: Sequence[ShellStep], seen: set[str]) -> Iterator[str]:
     for command in simple_commands(tuple(body)):
-        yield from _SETS.findall(" ".join(command.words))
+        yield from _names_set(" ".join(command.words))
         first = command.words[0] if command.words else ""
         if first in _READS:
             yield from (word for word in command.words[1:] if word.isidentifier())
@@ -457,12 +463,12 @@ class Loop:
 
     def _once(self, body: tuple[ShellStep, ...]) -> None:
         """Follow one of the turns of a loop of which nobody knows how many there are."""
-        shell = self.shell
-        _forget(shell, body)
+        shell, steps = self.shell, (*self.command.bodies[0], *body)
+        _forget(shell, steps, self.command.words)
         inner = shell.child(path=(*shell.path, (shell.record.tick(), 0)), repeats=True)
         with suppress(_LeaveError):
             inner.follow(body)
-        _forget(shell, body)
+        _forget(shell, steps, self.command.words)
 
     def _matters(self, body: tuple[ShellStep, ...]) -> bool:
         """Return whether a turn sets, starts or calls anything."""

@@ -557,6 +557,7 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ("for i in 0 1; do if [ $i -ge 0 ]; then RANK_ID=0 python a & fi; done", ["for 2 of 2"]),
         ("export RANK_SIZE=2\nfor i in 1 2; do RANK_ID=$i python a.py & done", ["RANK_SIZE is 2"]),
         ("HCCL_CONNECT_TIMEOUT=1800\npython a.py", ["no process that the script starts has it"]),
+        ("for ((i = 0; i < $1; ++i)); do RANK_ID=$i python a.py & done", []),
         ("python -c 'import a'\nexport HCCL_CONNECT_TIMEOUT=1800", []),
         ("T=1; export RANK_SIZE=2\r\nRANK_ID=0 python a.py", ["ends in CR LF"]),
         (
@@ -575,6 +576,7 @@ def test_each_process_of_a_script_has_its_own_settings(
 ) -> None:
     path = tmp_path / "run.sh"
     path.write_text(f"N=3\n{script}\n")
+    assert not read_job(path).unfollowed
     found = [problem.found for _, problem in job_problems(read_job(path))]
     assert len(found) == len(told), found
     assert all(each in one for each, one in zip(told, found, strict=True))
