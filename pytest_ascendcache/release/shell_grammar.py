@@ -315,7 +315,8 @@ class Parser:
 
     def _defined(self, line: int, name: str) -> ShellCommand:
         self._skip_newlines()
-        return ShellCommand("function", line, (name,), self._command().bodies[:1])
+        body = ShellStep((Pipeline("", (self._command(),)),), background=False)
+        return ShellCommand("function", line, (name,), ((body,),))
 
     def _test(self) -> ShellCommand:
         line, words = self._advance().line, list[str]()

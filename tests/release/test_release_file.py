@@ -541,6 +541,8 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ("run() {\n  RANK_ID=$1 python a.py &\n}\nrun 0\nrun 0", ["RANK_ID=0 for 2 of 2"]),
         ("function run { RANK_ID=0 python a.py & }\nrun; run", ["RANK_ID=0 for 2 of 2"]),
         ("run() { run; }\nrun", []),
+        ("run() python a.py\nrun", []),
+        ("run() if true; then RANK_ID=0 python a.py & fi\nrun; run", ["RANK_ID=0 for 2 of 2"]),
         ("cd a && RANK_ID=0 python a &\ncd b && RANK_ID=0 python b &", []),
         ("cd a && RANK_ID=0 python a &\ncd a && RANK_ID=0 python b &", ["RANK_ID=0 for 2 of 2"]),
         ("RANK_ID=0 \\\n  python a.py &\nRANK_ID=0 python a.py", ["RANK_ID=0 for 2 of 2"]),
