@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.chips import QUOTED_CHIP, is_same_chip
-from pytest_ascendcache.caches.elf import ElfError, functions
+from pytest_ascendcache.caches.elf import ElfError, functions, named_sections
 
 _DIGEST = re.compile(r"[0-9a-f]{32,64}|(?<=_)\d{8,20}(?=_|$)", re.IGNORECASE)
 """The part of a kernel's name that tells it from others: hex digits, or MindSpore's number."""
@@ -74,16 +74,23 @@ def is_plain(fields: Mapping[str, Any], stem: str) -> bool:
 def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
     """Return why an object cannot have the kernel its metadata names; empty if it can.
 
-    An object that exports no function says nothing about it.
+    Code that was stripped of its symbols has no function that a loader finds by its name. An object
+    without code, or without sections, says nothing about it.
     """
     # Tools add to a name: an object that contains its root is not examined further.
     roots = {name.partition("__kernel")[0]: name for name in kernel_names(fields)}
     names = {root: name for root, name in roots.items() if root.encode() not in data}
     if not names:
         return ""
-    exported = _exported(data)
-    for name in names.values():
-        if exported and not any(each in name for each in exported):
+    try:
+        exported = functions(data)
+        has_code = any(flags & 4 and code for _, _, flags, code in named_sections(data))
+    except ElfError:
+        return ""
+    for name in names.values() if exported or has_code else ():
+        if not any(each in name for each in exported):
+            if not exported:
+                return f"has no function {name[:90]}: it exports none"
             return f"has no function {name[:90]}, only {exported[0][:90]}"
     return ""
 

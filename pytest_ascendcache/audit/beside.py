@@ -52,6 +52,9 @@ class Beside:
         elif rank_number(name) is not None:
             account.unread.add(f"{printable(folder.path(name))}: is a file where a rank's {_KEPT}")
             return
+        elif name == "binary_info_config.json":  # each process reads it where it is installed
+            account.unread.add(f"{printable(folder.path(name))}: belongs to no entry that is known")
+            return
         elif not (what := known(name)):
             account.foreign.add(printable(folder.path(name)))
             return
@@ -96,7 +99,7 @@ class Beside:
             if card is not None and card.surely and card.place == path:
                 detail = (
                     f"is a link to {printable(target[len(root) + 1 :])}: two cards in one "
-                    "directory overwrite each other's files"
+                    "directory, of which each looks for kernels of its own number"
                 )
                 self.ledger.add(Check.RANKS_AGREE, path, detail)
             account.known[INSIDE] += 1

@@ -18,7 +18,7 @@ from pytest_ascendcache.audit.walk import WalkWatch, holds_a_cache
 from pytest_ascendcache.contract import Edition, NoEditionError, Verdict
 from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.files import write_output
-from pytest_ascendcache.language import Language, preferred_language, text, translated
+from pytest_ascendcache.language import Language, add_language_option, text, translated
 from pytest_ascendcache.words.layout import WIDTH
 
 _PROGRAM = "ascendcache-audit"
@@ -39,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, metavar="N", help="stop after N seconds for each directory"
     )
-    parser.add_argument("--lang", choices=[each.value for each in Language])
+    add_language_option(parser)
     parser.add_argument("--edition", metavar="X.Y", help="the release of CANN, such as 8.0")
     options = parser.parse_args(argv)
-    language = Language(options.lang) if options.lang else preferred_language(os.environ)
+    language = options.language
     try:
         directories = [_checked(each) for each in dict.fromkeys(options.directories)]
         edition = _edition(options.edition)

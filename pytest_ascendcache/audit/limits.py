@@ -73,6 +73,11 @@ def _why_unread(text: str, other: str) -> str:
     if not text.strip():
         return "is empty: a writer was interrupted, or the file was cut"
     head = f"[{SECTION}]"
+    if text.startswith("\ufeff"):
+        return (
+            f"begins with a byte order mark, which editors do not show: {head} is not found, and "
+            "nothing in it counts"
+        )
     if head not in text:
         return f"has no section {head}, so nothing in it counts"
     if not any(line.startswith(head) for line in text.splitlines()):

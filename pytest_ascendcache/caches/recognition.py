@@ -65,6 +65,9 @@ _OUTPUTS = re.compile(
     r"ts[\d.:TZ+-]{9,40}_pid\d+_outputs"
     r"|\d[\d.:TZ+-]{8,40}_\d+(?:_kernel_aot_optimization_build)?_outputs"
 )
+_PACKAGE = re.compile(r"static_kernel_\d+(?:_\d+)?")
+"""A directory that an installed package makes."""
+
 _RANK = re.compile(r"rank_(\d+)")
 _SCRATCH = re.compile(r"kernel_meta_(?:temp_)?\d{6,}")
 """Directories of one process of ATC or torch_npu (facts ``cann-operator-cache`` section 3.4)."""
@@ -110,6 +113,8 @@ def recognise(
         inner = _by_path(path) if parent.kind is CacheKind.STATIC_OUTPUTS else None
         return CachePlace(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
+    if path.name == "ai_core" and {"config", "config.ini"} <= {*names}:
+        kind = CacheKind.STATIC_INSTALLED  # also where no package is left
     if path.parent.name == "config" and path.parents[1].name == "kernel":
         kind = CacheKind.PACKAGE_CONFIG
     if kind is CacheKind.SOC and path.name == "kernel_meta":
@@ -150,7 +155,9 @@ def _by_content(names: Collection[str]) -> CacheKind | None:
         return CacheKind.GE_GRAPHS
     if "op_cache.ini" in names and "kernel_cache" not in names:
         return CacheKind.KERNEL_CACHE
-    if {"config", "version.info", "uninstall.sh"} <= {*names}:
+    if {"config", "version.info", "uninstall.sh"} <= {*names} or (
+        "config" in names and any(map(_PACKAGE.fullmatch, names))
+    ):
         return CacheKind.STATIC_INSTALLED
     if any(name.startswith("static_kernel_") and name.endswith(".run") for name in names):
         return CacheKind.STATIC_OUTPUTS

@@ -8,7 +8,9 @@ numbers and paths as they are.
 
 from __future__ import annotations
 
+import os
 import re
+from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -37,6 +39,19 @@ def preferred_language(environment: Mapping[str, str]) -> Language:
         if value := environment.get(name):
             return Language.CHINESE if value.lower().startswith("zh") else Language.ENGLISH
     return Language.ENGLISH
+
+
+def add_language_option(parser: ArgumentParser) -> None:
+    """Let a command take the language in each spelling that one of the commands has."""
+    parser.add_argument(
+        *("--ascend-language", "--language", "--lang"),
+        dest="language",
+        type=Language,
+        choices=[*Language],
+        default=preferred_language(os.environ),
+        metavar="{en,zh}",
+        help="language of the output (default: the locale's)",
+    )
 
 
 @lru_cache(maxsize=1)
@@ -106,6 +121,14 @@ _COUNTS = {
 }
 """Lists of numbers of things; no template is to take a part of one for its place."""
 
+_PRINTED = re.compile(
+    r"(?!.*; (?:expected|also): )(.*(?:ended with exit status \d+|was ended by signal \d+)): (.*)"
+)
+"""What a program printed behind its ending, which stays in its own words."""
+
+_OF_A_PATH = re.compile(r"([^:;]*/[^:;]*): (.+)")
+"""A path, which may have blanks, and what is said of it."""
+
 
 @lru_cache(maxsize=4096)
 def _chinese(sentence: str) -> str:
@@ -115,6 +138,11 @@ def _chinese(sentence: str) -> str:
     for separator, between in (("; ", "；"), (", ", "，")):
         if _COUNTS[separator].fullmatch(bare):
             return sentence.replace(bare, between.join(map(_chinese, bare.split(separator))), 1)
+    if printed := _PRINTED.fullmatch(bare):
+        return sentence.replace(bare, f"{_chinese(printed[1])}：{printed[2]}", 1)
+    said = _OF_A_PATH.fullmatch(bare)
+    if said and _chinese(said[1]) == said[1] and (end := _whole(said[2])):
+        return sentence.replace(bare, f"{said[1]}：{end}", 1)
     chinese = _whole(bare) or _behind_a_colon(bare, _whole)
     if not chinese and "; " in bare:
         parts = bare.split("; ")

@@ -18,9 +18,10 @@ from pytest_ascendcache.words import nearest
 
 TORCH_MODE, TORCH_DIR = "ACL_OP_COMPILER_CACHE_MODE", "ACL_OP_COMPILER_CACHE_DIR"
 LOCAL_SIZE, RANK, MS_CACHE = "LOCAL_WORLD_SIZE", "RANK_ID", "MS_COMPILER_CACHE_PATH"
+RANK_SIZE = "RANK_SIZE"
 DIRECTORIES = ("ASCEND_CACHE_PATH", TORCH_DIR, MS_CACHE, "ASCEND_WORK_PATH")
 NAMES = (
-    *(*DIRECTORIES, TORCH_MODE, LOCAL_SIZE, RANK, TIMEOUT, "RANK_SIZE", "DEVICE_ID"),
+    *(*DIRECTORIES, TORCH_MODE, LOCAL_SIZE, RANK, TIMEOUT, RANK_SIZE, "DEVICE_ID"),
     *("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "ASCEND_OPP_PATH"),
     *("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH", "MS_COMPILER_CACHE_ENABLE"),
     *("MS_COMPILER_OP_LEVEL", "ASCEND_RT_VISIBLE_DEVICES", "NPU_COLLECT_PATH"),
@@ -86,6 +87,10 @@ def _numbers(environment: Mapping[str, str], cards: int) -> Iterator[Problem]:
         yield Problem(
             f"{RANK}={rank} for all of {cards} cards: they share one directory",
             "a number of its own for each process",
+        )
+    elif rank and _is_number(size := environment.get(RANK_SIZE, "")) and int(rank) >= int(size) > 1:
+        yield Problem(
+            f"{RANK}={rank}, and {RANK_SIZE} is {size}", f"a number from 0 to {int(size) - 1}"
         )
 
 

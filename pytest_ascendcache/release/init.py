@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
-from pytest_ascendcache.language import preferred_language, translated
+from pytest_ascendcache.language import Language, add_language_option, translated
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.configuration import DEBUGGING
 from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
@@ -102,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=Path,
         help="look through the settings of the script that launches a training job; write nothing",
     )
+    add_language_option(parser)
     parser.add_argument(
         "command",
         nargs=argparse.REMAINDER,
@@ -109,9 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the command that converts the model, e.g. -- atc --model=bert.onnx ...",
     )
     options = parser.parse_args(argv)
-    language = preferred_language(os.environ)
+    language = options.language
     if options.job is not None:
-        return _look_at_job(options.job)
+        return _look_at_job(options.job, language)
     file, words = options.o, options.command
     if words[:1] == ["--"]:
         del words[0]
@@ -140,24 +141,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _look_at_job(path: Path) -> int:
+def _look_at_job(path: Path, language: Language) -> int:
     """Print what is wrong with a job's settings; returns 1 if anything is, 2 without a script."""
-    language = preferred_language(os.environ)
     try:
         job = read_job(path)
     except OSError as error:
         what = f"ascendcache-release-init: --job={path} cannot be read ({error.strerror})."
         print(translated(what, language), file=sys.stderr)
         return 2
-    if not (job.settings or job.processes or job.cards > 1):
+    if not (job.settings or job.processes or job.unfollowed):
         what = (
             f"ascendcache-release-init: --job={path} sets nothing and starts nothing that is known."
         )
         print(translated(what, language), file=sys.stderr)
         return 2
     problems = job_problems(job)
-    for line in job.unfollowed:
-        print(f"{path}:{line}: {translated('its settings are not decided', language)}")
+    for line, why in sorted(job.unfollowed.items()):
+        print(f"{path}:{line}: {translated(f'not decided: {why}', language)}")
     for line, problem in problems:
         print(f"{path}:{line}: {translated(problem.found, language)}")
         print(translated(f"  expected: {problem.wanted}", language))

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import is_stream, read_text, write_output
-from pytest_ascendcache.language import Language, preferred_language, text, translated
+from pytest_ascendcache.language import Language, add_language_option, text, translated
 from pytest_ascendcache.reports.answer import counted
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.records import beneath, harm_rank, tally, tally_text
@@ -240,14 +240,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="exit with status 1 if a later report has a worse result for a rule than the first, "
         "or if a report judged nothing",
     )
-    parser.add_argument(
-        "--language",
-        choices=[each.value for each in Language],
-        default=preferred_language(os.environ).value,
-        help="language of the output (default: the locale's); the page has both",
-    )
+    add_language_option(parser)
     options = parser.parse_args(arguments)
-    language = Language(options.language)
+    language = options.language
     if len(options.reports) < 2:
         parser.error(
             translated(

@@ -22,7 +22,13 @@ def release_answer(
     caches. ``compiler`` describes what compiled it, empty if nothing did; ``missing`` checks of the
     run gave no verdict.
     """
-    own = [each for each in records if each.check.partition("[")[2].removesuffix("]") in ids]
+    audits = tuple(f"-{each}" for each in ids)  # an audit's check is named after its rule, too
+    inner = [each.check.partition("[")[2].removesuffix("]") for each in records]
+    own = [
+        record
+        for record, name_ in zip(records, inner, strict=True)
+        if name_ in ids or (record.rule.startswith("audit/") and name_.endswith(audits))
+    ]
     compiled = compiler and any(each.evidence["compiles"] for each in own)
     means = (
         f"compiled with {compiler}"

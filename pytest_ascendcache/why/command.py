@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.files import check_output, write_output
-from pytest_ascendcache.language import Language, preferred_language, text, translated
+from pytest_ascendcache.language import Language, add_language_option, text, translated
 from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.release.file import ReleaseFileError, read_release
 from pytest_ascendcache.why.lab import Lab
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]
     split = words.index("--") if "--" in words else len(words)
     options, command = _parser().parse_args(words[:split]), words[split + 1 :]
-    language = Language(options.lang) if options.lang else preferred_language(os.environ)
+    language = options.language
     try:
         _check(options)
         work, released = Path.cwd(), []
@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         default=600.0,
         help="the most that one run may take (default: 600)",
     )
-    parser.add_argument("--lang", choices=[each.value for each in Language])
+    add_language_option(parser)
     return parser
 
 

@@ -814,6 +814,31 @@ def info_records_nothing(root: Path) -> None:
 
 
 @unsound(FAIL)
+def code_without_symbols(root: Path) -> None:
+    one = kernel_cache(root).entries[0]
+    data = one.object.read_bytes().replace(one.object.stem.encode(), b"." * len(one.object.stem))
+    one.replace_object(data[:-56] + (6).to_bytes(8, "little") + data[-48:])  # it is executable
+
+
+@unsound(FAIL)
+def copy_of_installed_kernels_without_any_package(root: Path) -> None:
+    place = installed_kernels(root)
+    shutil.rmtree(place / "static_kernel_261121150000")
+    (root / "static_kernel").rename(root / "opp.bak")
+
+
+@unsound(UNDECIDED)
+def index_of_installed_kernels_alone(root: Path) -> None:
+    kernel_cache(root)
+    put(root / "saved/binary_info_config.json", {})
+
+
+@sound()
+def copy_of_installed_kernels(root: Path) -> None:
+    installed_kernels(root).rename(root / "packages.bak")
+
+
+@unsound(FAIL)
 def installed_metadata_names_another_object(root: Path) -> None:
     (path,) = installed_kernels(root).rglob("*_d0.json")
     edit(path, lambda fields: fields.update(binFileName="other_kernel"))

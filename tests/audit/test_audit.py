@@ -455,6 +455,13 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
             (),
         ),
         (
+            "\ufeff[op_compiler_cache]\nversion=1\n",
+            (
+                "begins with a byte order mark, which editors do not show: [op_compiler_cache] is "
+                "not found, and nothing in it counts",
+            ),
+        ),
+        (
             "[op_compiler_cache] max_op_cache_size=20 remain_cache_size_ratio=50\n",
             (
                 "has 'max_op_cache_size=20 remain_cache_size_r' behind [op_compiler_cache]: each "

@@ -142,6 +142,6 @@ def test_a_reader_that_has_seen_enough_is_no_fault(tmp_path: Path) -> None:
 def test_a_list_is_translated_part_by_part(tmp_path: Path) -> None:
     scratch(tmp_path / "d/work", dead_pid())
     kernel_cache(tmp_path / "d/cache")
-    shown = _run("--lang", "zh", tmp_path / "d").stdout
+    shown = _run("--ascend-language=zh", tmp_path / "d").stdout
     assert "CANN 单个 SoC 的算子缓存 2 个，编译临时目录 1 个；" in shown
     assert "已知：编译临时文件 4 个；缓存限额文件 1 个；锁文件 2 个" in shown

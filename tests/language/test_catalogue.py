@@ -307,3 +307,21 @@ def test_every_promise_has_words_for_its_breach() -> None:
             said = texts()[f"breach_{rule}"]
             assert max(map(len, said.values())) <= 110, rule
             assert not any(each.endswith((".", "。")) for each in said.values()), rule
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("a b/te_add (1).o: its metadata is missing", "a b/te_add (1).o：缺少元数据"),
+        (
+            "the toolchain ended with exit status 255: E1: a file [f] for [p] is bad. Reason: x",
+            "工具链以退出码 255 结束：E1: a file [f] for [p] is bad. Reason: x",
+        ),
+        (
+            "the toolchain ended with exit status 1: x for y: z; expected: a kernel",
+            "工具链以退出码 1 结束：x for y: z；预期：a kernel",
+        ),
+    ],
+)
+def test_paths_with_blanks_and_what_a_program_prints_stay_whole(english: str, chinese: str) -> None:
+    assert translated(english, ZH) == chinese

@@ -541,8 +541,36 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ("run() {\n  RANK_ID=$1 python a.py &\n}\nrun 0\nrun 0", ["RANK_ID=0 for 2 of 2"]),
         ("function run { RANK_ID=0 python a.py & }\nrun; run", ["RANK_ID=0 for 2 of 2"]),
         ("run() { run; }\nrun", []),
-        ("cd a && RANK_ID=0 python a &\ncd b && RANK_ID=0 python b &", ["RANK_ID=0 for 2 of 2"]),
+        ("run() python a.py\nrun", []),
+        ("run() if true; then RANK_ID=0 python a.py & fi\nrun; run", ["RANK_ID=0 for 2 of 2"]),
+        ("cd a && RANK_ID=0 python a &\ncd b && RANK_ID=0 python b &", []),
+        ("cd a && RANK_ID=0 python a &\ncd a && RANK_ID=0 python b &", ["RANK_ID=0 for 2 of 2"]),
         ("RANK_ID=0 \\\n  python a.py &\nRANK_ID=0 python a.py", ["RANK_ID=0 for 2 of 2"]),
+        ("export RANK_ID=0 RANK_SIZE=1\npython train.py\npython eval.py", []),
+        ("a() { for i in 0 1; do RANK_ID=$i python $1 & done; wait; }\na a.py; a b.py", []),
+        (
+            "CARDS=(0 1)\nexport RANK_SIZE=${#CARDS[@]}\nfor c in ${CARDS[@]}; do\n"
+            "  RANK_ID=$c python a.py &\n  pids+=($!)\ndone\nwait -n ${pids[@]}",
+            [],
+        ),
+        ("cat > a <<E\nRANK_ID=0 python a.py &\nE\nRANK_ID=0 python b.py &", []),
+        ("for i in 0 1; do (cd r$i; RANK_ID=0 exec python a.py) & done", []),
+        ("for i in {0..3}; do RANK_ID=$((i / 2)) python a.py & done", ["those of 1 more numbers"]),
+        ("for i in 0 1; do if [ $i -ge 0 ]; then RANK_ID=0 python a & fi; done", ["for 2 of 2"]),
+        ("export RANK_SIZE=2\nfor i in 1 2; do RANK_ID=$i python a.py & done", ["RANK_SIZE is 2"]),
+        ("HCCL_CONNECT_TIMEOUT=1800\npython a.py", ["no process that the script starts has it"]),
+        ("for ((i = 0; i < $1; ++i)); do RANK_ID=$i python a.py & done", []),
+        ("python -c 'import a'\nexport HCCL_CONNECT_TIMEOUT=1800", []),
+        ("T=1; export RANK_SIZE=2\r\nRANK_ID=0 python a.py", ["ends in CR LF"]),
+        (
+            "export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2\nfor i in {0..3}; do RANK=$i python a & done",
+            ["LOCAL_WORLD_SIZE=2, and 4 processes of one job"],
+        ),
+        (
+            "for i in 0 1; do LOCAL_WORLD_SIZE=1 WORLD_SIZE=1 MASTER_PORT=1$i python a & done",
+            [],
+        ),
+        ("if [ -f a ]; then RANK_ID=0 python a &\nelse RANK_ID=0 python b &\nfi", []),
     ],
 )
 def test_each_process_of_a_script_has_its_own_settings(
@@ -550,9 +578,32 @@ def test_each_process_of_a_script_has_its_own_settings(
 ) -> None:
     path = tmp_path / "run.sh"
     path.write_text(f"N=3\n{script}\n")
+    assert not read_job(path).unfollowed
     found = [problem.found for _, problem in job_problems(read_job(path))]
     assert len(found) == len(told), found
     assert all(each in one for each, one in zip(told, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        *("numactl -N 0", "timeout 9", "setsid", "exec", "nice -n 5", "stdbuf -oL", "time"),
+        *("env -u X", "conda run", "$PYTHON", "./run_one.sh", "new-launcher --flag"),
+        "bash -c 'python a.py'",
+    ],
+)
+@pytest.mark.parametrize(("rank", "told"), [("$i", False), ("7", True)])
+def test_a_rank_counts_for_whatever_is_started(
+    launcher: str, rank: str, told: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sh"
+    for given in (f"RANK_ID={rank} ", f"export RANK_ID={rank}; "):
+        path.write_text(f"for i in 0 1; do {given}{launcher} python train.py & done\n")
+        job = read_job(path)
+        assert not job.unfollowed
+        assert ["RANK_ID=7 for 2 of 2" in each.found for _, each in job_problems(job)] == [
+            True
+        ] * told
 
 
 def test_what_only_a_run_would_tell_is_named(
@@ -563,6 +614,9 @@ def test_what_only_a_run_would_tell_is_named(
     init(["--job", str(path)])
     told = "run.sh:1: HCCL_CONNECT_TIMEOUT=${T:-60} is not judged: only a run would tell its value"
     assert told in capsys.readouterr().out
+    for spelling in ("--ascend-language", "--language", "--lang"):
+        init([f"{spelling}=zh", "--job", str(path)])
+        assert "运行时才知道其取值" in capsys.readouterr().out
 
 
 def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
@@ -705,11 +759,19 @@ def test_types_that_small_tables_do_not_have_are_told_apart_from_misspelt_ones()
 
 def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
-    script.write_text("export RANK_ID=0\n[ -n x ] && export HCCL_CONNECT_TIMEOUT=60\npython a.py\n")
+    script.write_text("export RANK_ID=0\n[ -f x ] && export HCCL_CONNECT_TIMEOUT=60\npython a.py\n")
     assert [*read_job(script).unfollowed] == [2]
     script.write_text("once() {\n  export RANK_ID=1\n}\nsource ./env.sh\nRANK_ID=0 python a.py\n")
     job = read_job(script)
     assert ([*job.unfollowed], job.sourced) == ([2], {4: "./env.sh"})
+    for text, reason in (
+        ("for i in 0 1; do RANK_ID=$i sudo python a.py & done", "which of its settings sudo hands"),
+        ("case $1 in a) export RANK_ID=0;; esac\npython a.py", "whether it counts depends on $1"),
+        ("while read h; do RANK_ID=0 python a.py & done", "how often its loop runs"),
+        ("RANK_ID=0 python a.py\nif true; then", "the grammar is not followed"),
+    ):
+        script.write_text(text)
+        assert [why for why in read_job(script).unfollowed.values() if why.startswith(reason)]
 
 
 def test_the_precision_file_that_the_command_names_has_the_lines_of_the_kept_one(

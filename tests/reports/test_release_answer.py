@@ -9,6 +9,7 @@ from pytest_ascendcache.reports.release_answer import release_answer
 from tests.sample_reports import record
 
 GATE = "conformance/release/test_release.py"
+AUDIT = "conformance/audit/test_audit.py::test_audit"
 IDS = {"bert", "/c"}
 
 
@@ -68,7 +69,10 @@ def test_only_its_own_checks_and_its_caches_count() -> None:
     records = [
         record(f"{GATE}::test_a[bert]", "release/debug-off", Verdict.PASS, compiles=1),
         record(f"{GATE}::test_a[other]", "release/debug-off", Verdict.FAIL),
-        record("conformance/audit/test_audit.py::test_b[/c]", "audit/digests", Verdict.FAIL),
+        record(f"{AUDIT}[ini-/d]", "audit/ini", Verdict.FAIL),
+        record(
+            "conformance/audit/test_audit.py::test_b[digests-/c]", "audit/digests", Verdict.FAIL
+        ),
     ]
     assert "1 rule broken (audit/digests)" in release_answer("bert", IDS, "atc 8.1", records)
     cut_short = release_answer("bert", IDS, "atc 8.1", records[:1], missing=3)
