@@ -116,12 +116,6 @@ class Gate(_Forwarded):
             return cls(toolchain, evidence or Evidence())
         return toolchain if evidence is None else cls(toolchain._toolchain, evidence)
 
-    @classmethod
-    def behind(cls, toolchain: Toolchain) -> Toolchain:
-        """The toolchain itself, which each check has a gate of: under it stands what is found out
-        once in a session."""
-        return toolchain._toolchain if isinstance(toolchain, cls) else toolchain
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in _NOT_FORWARDED:
             raise AttributeError(name)
@@ -387,3 +381,9 @@ class Gated:
     def evidence(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._gate = Gate.of(self._gate, evidence)
+
+
+def behind(toolchain: Toolchain) -> Toolchain:
+    """The toolchain itself, which each check has a gate of: under it stands what is found out once
+    in a session."""
+    return toolchain._toolchain if isinstance(toolchain, Gate) else toolchain

@@ -14,7 +14,7 @@ from pytest_ascendcache.contract.facts import Fact, Numbers
 from pytest_ascendcache.contract.options import BOTH, HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.observation.gate import Gate
+from pytest_ascendcache.observation.gate import Gate, behind
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
@@ -148,7 +148,7 @@ def two_implementations(
 ) -> dict[OperatorSpec, dict[str, Measured]]:
     """What each mode's kernel of these operators computes, compiled without a cache and chosen by
     a precision file. It is remembered for the session. Raises NotDecidable if that fails."""
-    known = _TWO.setdefault(Gate.behind(cache.toolchain), {})
+    known = _TWO.setdefault(behind(cache.toolchain), {})
     keys = {each: (each.named("two"), soc) for each in operators}
     new = {key: key[0].named(f"two_{at}") for at, key in enumerate(keys.values())}
     new = {key: each for key, each in new.items() if key not in known}

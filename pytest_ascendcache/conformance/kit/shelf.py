@@ -43,7 +43,7 @@ from pytest_ascendcache.contract.aging import (
 )
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.observation.gate import Gate
+from pytest_ascendcache.observation.gate import behind
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -327,7 +327,7 @@ def _remembered(
     known: _Answers, cache: CacheUnderTest, ask: Callable[[CacheUnderTest], bool]
 ) -> bool:
     """What is found out once about a toolchain."""
-    toolchain = Gate.behind(cache.toolchain)
+    toolchain = behind(cache.toolchain)
     if toolchain not in known:
         known[toolchain] = ask(cache)
     return known[toolchain]

@@ -286,7 +286,7 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
 
 
 def _given(stand_in: StandIn, cards: int) -> set[str]:
-    """The keys of what the cards gave to op_compiler, whoever did."""
+    """The keys of what the cards gave to op_compiler, each card by itself or one for all."""
     paths = (path for rank in range(cards) for path in stand_in.given(rank))
     return {simplified_key(read_opinfo(path)) for path in paths}
 
