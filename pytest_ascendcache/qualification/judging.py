@@ -78,7 +78,9 @@ def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills
     apart = [matrix.telling(rule, known, runs.checks) for rule in _must_not_notice(defect)]
     if full or not all([noticing or not defect.breaks, *apart]):
         return on_the_reference(arguments_of(defect, full, runs))
-    recorded = sorted({*noticing, *chain.from_iterable(apart)}, key=lambda each: each.node)
+    recorded = sorted(
+        {*noticing, *chain.from_iterable(apart)}, key=lambda each: (each.runs, each.check)
+    )
     nodes = dict.fromkeys(each.node for each in recorded)
     narrowed = {type for each in recorded for type in each.types.split()}
     types = sorted(narrowed) if all(each.types for each in recorded) else ()
