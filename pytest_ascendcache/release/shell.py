@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import count
 from posixpath import normpath
+from typing import Any
 
 from pytest_ascendcache.release.environment import NAMES
 from pytest_ascendcache.release.shell_grammar import (
@@ -125,8 +126,8 @@ class Shell:
 
     def child(self, **changes: object) -> Shell:
         """Return a shell that begins with what this one has."""
-        own = {"names": self.names.copy(), "hidden": [*self.hidden], **changes}
-        return replace(self, **own)  # type: ignore[arg-type]
+        own: dict[str, Any] = {"names": self.names.copy(), "hidden": [*self.hidden], **changes}
+        return replace(self, **own)
 
     def script(self, text: str, line: int = 1) -> None:
         """Follow a text, as far as its grammar is followed."""
