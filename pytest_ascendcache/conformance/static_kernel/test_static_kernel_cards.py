@@ -560,5 +560,6 @@ def test_the_cards_of_a_gang_share_their_kernels(
         ascend_rank.barrier()
     assert run.succeeded, f"{run.result.ending}: {run.output.strip()[-300:]}"
     assert run.kernels == {OWN}
-    assert 1 <= len(packages(build)) <= 2, "more packages than cards of this host"
+    made = [path.parent for path in packages(build)]  # one for all, or one in each card's output
+    assert len(set(made)) == len(made), "a card made more than one package"
     assert InstalledKernels(opp).packages == frozenset()

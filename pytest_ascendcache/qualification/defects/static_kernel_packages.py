@@ -210,6 +210,13 @@ def failed_runs_leave_folders(self, right, fs, directory, *arguments):
         kernel.parent.rmdir()
 
 
+@defect("static-kernel/first-card", overrides=PackagePolicy.publish, found_later=True)
+def a_package_has_a_second_name(self, right, fs, path, content):
+    """Beside each package lies the same one as latest.run, which is a package, too."""
+    right(fs, path, content)
+    right(fs, path.with_name("latest.run"), content)
+
+
 @defect(FAILED, overrides=PackagePolicy.publish)
 def success_without_a_package(self, right, *arguments):
     """Success is reported although the package cannot be written."""
