@@ -63,6 +63,13 @@ class _Elf:
     """Bytes from the start to the end of the last part."""
 
 
+def _not_elf(head: bytes | memoryview) -> str:
+    """What there is instead of the header of an object."""
+    if bytes(head).startswith(b"version https://git-lfs"):
+        return "a pointer of git-lfs, whose object was not fetched: git lfs pull"
+    return "no ELF64 little-endian header"
+
+
 def _parse(data: bytes | memoryview) -> _Elf:
     return _read(lambda offset, size: data[offset : offset + size], len(data))
 
@@ -74,7 +81,7 @@ def _read(read: Callable[[int, int], bytes | memoryview], available: int) -> _El
     """
     head = read(0, _HEADER.size)
     if len(head) < _HEADER.size or head[: len(MAGIC)] != MAGIC:
-        raise ElfError("no ELF64 little-endian header")
+        raise ElfError(_not_elf(head))
     header = _Header(*_HEADER.unpack(head))
     count, start = header.section_count, header.section_table
     if header.section_size != _SECTION.size or not 0 < count < 0xFF00:
@@ -117,7 +124,7 @@ def check_extent(read: Callable[[int, int], bytes], available: int) -> None:
     """
     head = read(0, _HEADER.size)
     if len(head) < _HEADER.size or head[: len(MAGIC)] != MAGIC:
-        raise ElfError("no ELF64 little-endian header")
+        raise ElfError(_not_elf(head))
     fields = _HEADER.unpack(head)
     segments, sections, count, number = fields[5], fields[6], fields[10], fields[12]
     if not count and not number:

@@ -91,5 +91,9 @@ class ProcessResult:
         """How the process ended, and its last line. Control characters become question marks."""
         printable = (char if char.isprintable() or char == "\n" else "?" for char in self.output)
         lines = "".join(printable).strip().splitlines()
-        last = f": {lines[-1][:_LAST_LINE]}" if lines else " and printed nothing"
-        return f"{self.ending}{last}"
+        if not lines:
+            return f"{self.ending} and printed nothing"
+        last = lines[-1]
+        if len(last) > _LAST_LINE:  # not in the middle of a word
+            last = f"{last[:_LAST_LINE].rsplit(' ', 1)[0]} ..."
+        return f"{self.ending}: {last}"

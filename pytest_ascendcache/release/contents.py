@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
 from pytest_ascendcache.files import read_input
@@ -29,7 +30,10 @@ def content_fault(option: str, path: Path) -> str:
         return ""
     if size > _LARGEST_TEXT:
         return f"has {size >> 20} MB, and is to be a text"
-    text = read_input(path).decode("utf-8-sig", "replace")  # comments may be of any encoding
+    content = read_input(path)
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "is text in UTF-16; write it in UTF-8"
+    text = content.decode("utf-8-sig", "replace")  # comments may be of any encoding
     return "is no text" if "\0" in text else _text_fault(option, text)
 
 

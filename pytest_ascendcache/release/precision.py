@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import BOTH
@@ -136,7 +136,8 @@ def precision_file_problems(
             found += _wrong_mode(line, kind, tables)
         else:
             found += _wrong_name(line, release, tables, line.key in misplaced)
-    return found
+    file = release.options.get(atc.PRECISION_FILE, "")
+    return [replace(each, found=f"--{atc.PRECISION_FILE}={file}: {each.found}") for each in found]
 
 
 def unknown_types(text: str, tables: ImplModeTables) -> list[str]:

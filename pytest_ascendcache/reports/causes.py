@@ -205,7 +205,8 @@ _OF_NO_CACHE = {"unused", "again", Aged.TOO_FEW.value, Place.MISPLACED.value, Wo
 def _follows_from(other: Cause, one: Cause) -> bool:
     """Whether ``other`` follows from ``one``, which is decided:
 
-    * what is undecided, if ``one`` leaves no cache to look at, or is of the same rules;
+    * what is undecided, if ``one`` leaves no cache to look at, or is of the same rules, or is a
+      file of the release that its runs load;
     * what is milder, or not told apart by a fact, of the same rules; and a rule that one explains;
     * what is about the same option, variable, file or event;
     * what is seen where the cache is somewhere else, or where entries age that have to stay;
@@ -220,7 +221,10 @@ def _follows_from(other: Cause, one: Cause) -> bool:
         no_cache = one.is_misplaced or (one.says_a_mode_is_dead and one.mode == "enable")
         said = other.fact.observed if other.fact is not None else ""
         by_check = said.startswith("NotDecidable")  # not by the machine, which breaks no promise
-        return no_cache or (one.verdict == "fail" and by_check and {*other.rules} <= {*one.rules})
+        of_the_same = by_check and {*other.rules} <= {*one.rules}
+        return no_cache or (
+            one.verdict == "fail" and (of_the_same or _loads_a_bad_file(other, one))
+        )
     if {*other.rules} <= {*one.rules} and (other.verdict == "warn" or untold):
         return True  # milder, or not told apart by a fact
     if _explains(one.rule, other.rule):
@@ -239,6 +243,16 @@ def _follows_from(other: Cause, one: Cause) -> bool:
     if subject is not None and subject.name == MODE and kind(other.fact) == "changed":
         return subject.value == other.mode
     return one.is_general(other) or (one.says_a_mode_is_dead and other.mode == one.mode)
+
+
+def _loads_a_bad_file(other: Cause, one: Cause) -> bool:
+    """Whether the runs of ``other`` load a file of the release that ``one`` found to be wrong."""
+    requests = (deciding(each)[0] for each in other.checks)
+    return any(each is not None and _LOADS.get(one.rule) in each.options for each in requests)
+
+
+_LOADS = {"release/precision-file-valid": "--op_precision_mode"}
+"""Rules about a file of the release alone, and the option that loads it."""
 
 
 def _is_elementary(check: Check, verdicts: Collection[str]) -> bool:
@@ -508,8 +522,9 @@ def _effect(check: Check) -> str:
         return rule  # findings in a cache differ from rule to rule
     fact = worst_fact(check)
     code = _grouping_code(fact) if fact is not None else f"{rule} {check['verdict']}"
-    # What is wrong with a release differs from rule to rule, too.
-    return f"{rule} {code}" if rule.startswith("release/") else code
+    # What is wrong with a release differs from rule to rule, too; what did not run does not.
+    apart = rule.startswith("release/") and code.partition(" ")[0] != Aspect.UNDECIDED.value
+    return f"{rule} {code}" if apart else code
 
 
 def _subjects(check: Check) -> set[str]:

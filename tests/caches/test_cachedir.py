@@ -45,6 +45,7 @@ def kernel(architecture: str) -> bytes:
     return build(OperatorSpec("Abs", (tensor,), (tensor,)), "probe", options).object
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
 OBJECTS = {name: kernel(name) for name in ("x86_64", "aarch64")}
 OBJECT = OBJECTS["x86_64"]
 
@@ -246,6 +247,7 @@ def test_a_valid_entry(entry):
         (lambda entry: edit(entry, sha256=...), "sha256"),
         (lambda entry: edit(entry, sha256={}), "sha256"),
         (lambda entry: entry.object_path.write_bytes(b""), "not a whole ELF object"),
+        (lambda entry: entry.object_path.write_bytes(POINTER), "a pointer of git-lfs"),
         (lambda entry: entry.object_path.write_bytes(OBJECT[:-1]), "sha256"),
         (lambda entry: entry.object_path.write_bytes(OBJECT[:200]), "not a whole ELF object"),
         (lambda entry: entry.object_path.write_bytes(OBJECT + b"\0"), "sha256"),

@@ -464,6 +464,12 @@ def test_all_faults_of_a_command_are_named_at_once(tmp_path: Path) -> None:
         assert part in text
 
 
+def test_a_file_in_utf_16_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "m.ini").write_text("SoftmaxV2=high_precision\n", encoding="utf-16")
+    with pytest.raises(ReleaseFileError, match=r"m\.ini is text in UTF-16; write it in UTF-8"):
+        _read(tmp_path, "atc = 'atc --soc_version=A --op_precision_mode=m.ini'")
+
+
 @pytest.mark.parametrize(
     ("variables", "cards", "told"),
     [

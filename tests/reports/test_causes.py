@@ -345,3 +345,20 @@ def test_each_broken_rule_of_a_release_is_a_cause_that_names_all_problems() -> N
     assert len(found) == 2
     told = next(each.reason for each in found if each.rule == "release/precision-file-valid")
     assert told == "line 1 is bad; expected: good; also: line 2 is worse; expected: best"
+
+
+def test_what_a_bad_precision_file_leaves_open_is_no_cause_of_its_own() -> None:
+    facts = [Fact.of(Aspect.CLAIM, "observed").as_dict()]
+    bad = _broken("test_r.py::test_file", "release/precision-file-valid", facts=facts)
+    ended = [Fact.of(Aspect.UNDECIDED, "ToolchainError in compile").as_dict()]
+    names = ("cached-is-fresh", "cards-get-one-kernel", "manifest")
+    with_file, without = (f"--op_compiler_cache_mode=enable{each}" for each in (
+        " --op_precision_mode=/x/model.ini", ""
+    ))  # fmt: skip
+
+    def not_run(options: str) -> list[dict[str, Any]]:
+        more = {"facts": ended, "steps": [_step(options)], "verdict": Verdict.UNDECIDED}
+        return [_broken(f"test_r.py::test_{each}", f"release/{each}", **more) for each in names]
+
+    assert len(causes([bad, *not_run(with_file)])) == 1
+    assert len(causes([bad, *not_run(without)])) == 2
