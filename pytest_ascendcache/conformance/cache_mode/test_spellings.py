@@ -107,7 +107,7 @@ def _ini_file(cache: CacheUnderTest, text: str | None) -> dict[str, Any]:
     path = ini_path(cache)
     path.unlink(missing_ok=True)
     if text is not None:
-        path.write_bytes(text.encode())
+        path.write_bytes(text.encode(errors=BYTES))
     return {"environment": cache.edition.limits_in(environment(600, 100))}
 
 
@@ -154,7 +154,7 @@ THINGS = (
           _in_file("op_precision_mode"), (MANY_NODES, *files()), bytes=True,
           drawn=3),
     Thing("op_cache.ini", FILE, "aging/ini-needs-both-keys", _ini, _ini_file,
-          files(odd=LIMIT, notes=False), limits=True, drawn=2),
+          files(odd=LIMIT), limits=True, drawn=2),
     Thing("ASCEND_MAX_OP_CACHE_SIZE", VARIABLE, "aging/ini-beats-environment", lambda _: "300",
           lambda _, text: {"environment": environment(text, 50)}, NUMBERS, limits=True),
     Thing("ASCEND_REMAIN_CACHE_SIZE_RATIO", VARIABLE, "aging/ini-beats-environment",

@@ -168,7 +168,7 @@ def _is_odd(name: str, value: str) -> bool:
     ini=limits(),
     size=st.sampled_from([None, *NUMBERS, *ODD_NUMBERS, *NO_NUMBERS]),
     ratio=st.sampled_from([None, *NUMBERS, *ODD_NUMBERS, *NO_NUMBERS]),
-    spelling=spellings(notes=False),
+    spelling=spellings(),
 )
 def test_limits_are_what_file_and_variables_say(
     cache: CacheUnderTest,

@@ -21,7 +21,7 @@ from pytest_ascendcache.caches.canary import kernel_code
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.shelf import Shelf
-from pytest_ascendcache.conformance.kit.texts import shown
+from pytest_ascendcache.conformance.kit.texts import NOTE, shown
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, Outcome
 from pytest_ascendcache.contract import CacheMode, Fate
 from pytest_ascendcache.contract.aging import MEGABYTE
@@ -208,12 +208,10 @@ def _respaced(title: str, equals: str, comma: str) -> Way:
 
 
 _GBK = "#限制大小".encode("gbk").decode(errors=BYTES)
-_NOTES_IN_GBK = _lines("notes in GBK", f"{{}}\n{_GBK}\n", CLEAN)
 
 
-def files(odd: frozenset[Reading] = CLEAN, notes: bool = True) -> tuple[Way, ...]:
-    """A file of lines as users write it and editors save it; ``notes`` says whether its format has
-    comments."""
+def files(odd: frozenset[Reading] = CLEAN) -> tuple[Way, ...]:
+    """A file of lines as users write it and editors save it."""
     return (
         Way(
             "CRLF and no last line end",
@@ -223,7 +221,8 @@ def files(odd: frozenset[Reading] = CLEAN, notes: bool = True) -> tuple[Way, ...
         _respaced("tabs around =, and blanks before commas", "\t=\t", " ,"),
         _framed("a byte order mark", "\ufeff{}", odd),
         _lines("empty lines and blanks at the end", "{} \n\n", SAME),
-        *((_lines("notes", "{}\n# a note\n", SAME), _NOTES_IN_GBK) if notes else ()),
+        _lines("notes", f"{NOTE}{{0}}0\n{{0}}\n# a note\n", SAME),
+        _lines("notes in GBK", f"{{}}\n{_GBK}\n", CLEAN),
         _lines("CR", "{}\r", odd),
         _lines("indentation", "  {}\n", odd),
         _lines("each line twice", "{0}\n{0}\n", odd),

@@ -304,6 +304,13 @@ def ini_in_utf_8_alone(self, right, fs, path, said):
     return right(fs, path, said)
 
 
+@defect(BOTH_KEYS, overrides=Fs.read, found_later=True)
+def brackets_in_a_note_begin_a_section(self, right, point, path):
+    """Brackets in a note of op_cache.ini begin a section, in which the values do not count."""
+    data = right(point, path)
+    return re.sub(rb"(?m)^#.*(\[.*\]).*$", rb"\1", data) if point == "limits.read" else data
+
+
 @defect(BAD, overrides=LimitPolicy.ratio)
 def ratio_of_zero_is_taken(self, right, text):
     """A ratio of 0 % is accepted."""
