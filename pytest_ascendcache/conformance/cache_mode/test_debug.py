@@ -193,7 +193,9 @@ def test_a_listed_node_compiles_beside_a_twin_that_is_served(
         served = all(map(find_canaries, run.kernels(add)))
     else:
         served = run.delivered(add) is REUSED
-    assert not served, "the listed node is served what its twin is"
+    assert not served, cache.evidence.found(
+        Delivery.STALE, "the listed node is served what its twin is"
+    )
 
 
 @rule("debug/list-caches-unlisted")
