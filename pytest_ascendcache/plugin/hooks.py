@@ -114,19 +114,31 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
         tell_controller(session.config)
     yield
+    reason = ""
     if session.exitstatus == pytest.ExitCode.OK and (checks := _skipped_alone(session.config)):
         from pytest_ascendcache.plugin.collection import without_subject
-        from pytest_ascendcache.plugin.judged import write_nothing
 
         if reason := without_subject(checks):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            write_nothing(session.config, reason)
+    elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _has_workers(session.config):
+        # xdist drops what its workers say of a name that they do not find.
+        reason = "no check was collected; without -n pytest says why"
+    if reason:
+        from pytest_ascendcache.plugin.judged import write_nothing
+
+        write_nothing(session.config, reason)
     # After everything else, also with -q: the last line says what was judged.
     nothing = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
     if (SESSION in stash or JUDGED in stash) and session.exitstatus not in nothing:
         from pytest_ascendcache.plugin.judged import write_judged
 
         write_judged(session.config)
+
+
+def _has_workers(config: pytest.Config) -> bool:
+    """Whether this run was to judge, and spread its checks over workers."""
+    is_spread = config.getoption("tx", None) and not hasattr(config, "workerinput")
+    return bool(is_spread) and settings_of(config).judges
 
 
 def _skipped_alone(config: pytest.Config) -> list[pytest.TestReport]:

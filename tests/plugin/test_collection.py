@@ -103,6 +103,14 @@ def test_named_tests_run_and_nothing_else(project: pytest.Pytester) -> None:
     assert _folders(project.runpytest_subprocess(*audited)) == {"test_named.py", "audit"}
 
 
+def test_a_name_that_workers_do_not_find_judges_nothing(project: pytest.Pytester) -> None:
+    """xdist drops what its workers say."""
+    name = "pytest_ascendcache.conformance.no_such"
+    result = project.runpytest_subprocess("--ascend-cache", "-n", "2", "--pyargs", name)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines("NOTHING WAS JUDGED: no check was collected; without -n*")
+
+
 def test_a_projects_settings_do_not_hide_its_tests(project: pytest.Pytester) -> None:
     """Where the configuration asks for the suite, the command line asks for both."""
     project.makeini("[pytest]\ntestpaths = mine\naddopts = --ascend-cache\n")
