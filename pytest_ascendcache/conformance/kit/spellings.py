@@ -163,6 +163,7 @@ HOMES = (
     Way("a user of a domain", lambda text, _: _moved(text, "LAB+jo@lab.example"), SAME),
 )
 """Nobody chooses the name of HOME in order to compile, so none that systems give is refused."""
+DOCUMENTED = Way("the document's own name", lambda text, _: _moved(text, "网络模型.ini"))
 RELATIVE = Way("a relative path", lambda text, cache: os.path.relpath(text, cache.work), CLEAN)
 _AFFIXES = {
     "a blank before": " {}",

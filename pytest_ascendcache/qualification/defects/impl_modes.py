@@ -409,6 +409,14 @@ def byte_order_mark_costs_a_line(self, right, path):
 
 
 @defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
+def precision_files_have_ascii_names(self, right, path):
+    """A precision file whose name is not ASCII is not found."""
+    if not Path(path).name.isascii():
+        raise AtcError("E10001", f"There is no file [{path}].")
+    return right(path)
+
+
+@defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
 def a_page_of_a_precision_file(self, right, path):
     """Only the lines within the first 4096 characters of a precision file count."""
     right(path)  # what cannot be read is refused as before
