@@ -378,7 +378,7 @@ def test_a_reused_entry_survives_the_next_aging(
     entries = [cache.entry(operator) for operator in (add, mul)]
     cache.mark()
     for entry in entries:
-        rest_entry(entry, ago * HOUR)
+        rest_entry(cache, entry, ago * HOUR)
     started = int(time.time())
     run = cache.compile(add, mul, mode=ENABLE)
     assert run[add] == run[mul] == HIT
@@ -460,7 +460,7 @@ def test_a_reuse_at_minus_one_renews_nothing(
     entry = cache.entry(add)
     cache.mark()
     # In an hour: later than the change time, so no relatime mount moves the access time by itself.
-    rest_entry(entry, -HOUR)
+    rest_entry(cache, entry, -HOUR)
     before = accessed(entry)
     run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add] == HIT
@@ -489,7 +489,7 @@ def test_minus_one_does_not_last(
         elif source == "ini":
             path.unlink(missing_ok=True)
     entry = cache.entry(add)
-    rest_entry(entry, 20 * HOUR)
+    rest_entry(cache, entry, 20 * HOUR)
     ten(cache).ages(exp, 8, 50, goes=GOES[50])
     if entry.object_path.exists() and _is_never_idle(cache, add, exp):
         raise NotDecidable("an entry's own files do not tell this toolchain when it was used")
@@ -503,7 +503,7 @@ def _is_never_idle(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) 
     files: such a toolchain keeps records of its own."""
     cache.warm(exp)
     entry = cache.entry(exp)
-    rest_entry(entry, 20 * HOUR)
+    rest_entry(cache, entry, 20 * HOUR)
     cache.compile(add, newcomer(), mode=ENABLE, environment=environment(1, 1))
     return entry.object_path.exists()
 
@@ -818,7 +818,7 @@ def _aging_to_interrupt(
     def age(plan: FaultPlan) -> Run:
         shelf.rest()  # restored files have new times
         for entry in used:
-            rest_entry(entry, 5 * HOUR)
+            rest_entry(cache, entry, 5 * HOUR)
         return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
 
     return Interruption(cache.root, cache.sandbox / "record", toolchain.fault_route(), age)
@@ -885,7 +885,7 @@ def test_looking_renews_nothing(mounted: CacheUnderTest, add: OperatorSpec) -> N
 def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> None:
     mounted.warm(add, exp)
     mounted.mark()
-    rest_entry(mounted.entry(add), 5 * HOUR)
+    rest_entry(mounted, mounted.entry(add), 5 * HOUR)
     assert mounted.compile(add, mode=ENABLE)[add] == HIT
     shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
     shelf.let_store(mounted.compile(exp, mode=ENABLE, environment=environment(8, 1)), TEN)

@@ -213,7 +213,7 @@ class _Limits:
         before: tuple[int, ...] = ()
         if entry is not None:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
-            rest_entry(entry, _RECENTLY if renews else -HOUR)
+            rest_entry(cache, entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
         limits = {**environment(*variables), **next(self._surroundings)}
         started = int(time.time())

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -79,9 +80,11 @@ class Shelf:
     ) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
 
-        Modification times are in reverse order: the entry that is idle longest is the newest file.
-        Objects are ``holes``, by default if the toolchain counts those.
+        Modification times are in reverse order: the entry that is idle longest is the newest file;
+        unless the toolchain notes uses by them. Objects are ``holes``, by default if the toolchain
+        counts those.
         """
+        dated = holes is None and notes_uses_as_changes(self._cache)
         holes = holes_count(self._cache) if holes is None else holes
         self._directory.mkdir(parents=True, exist_ok=True)
         for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
@@ -93,7 +96,7 @@ class Shelf:
             _write_object(entry.object_path, object_size, holes)
             for path in (entry.object_path, entry.metadata_path):
                 path.chmod(0o440 if number % 2 else 0o640)  # who owns it may remove either
-                rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
+                rest(path, ago * HOUR, modified=time.time() - (ago if dated else 1000 - ago) * HOUR)
             self._laid[name] = (size, ago * HOUR)
             self._block = _space_of(entry.metadata_path) or _BLOCK
             space = _on_disk(object_size, self._block) if holes else _space_of(entry.object_path)
@@ -319,13 +322,17 @@ WRITES_USES = (
     "the toolchain writes down when its entries are used, and times of files need not count"
 )
 
-_Answers = WeakKeyDictionary[Toolchain, bool]
-_TAKEN, _HOLES_COUNT, _WRITES_USES = _Answers(), _Answers(), _Answers()
+_Answer = TypeVar("_Answer")
+_TAKEN = WeakKeyDictionary[Toolchain, bool]()
+_WRITES_USES = WeakKeyDictionary[Toolchain, bool]()
+_HABITS = WeakKeyDictionary[Toolchain, tuple[bool, bool]]()
 
 
 def _remembered(
-    known: _Answers, cache: CacheUnderTest, ask: Callable[[CacheUnderTest], bool]
-) -> bool:
+    known: WeakKeyDictionary[Toolchain, _Answer],
+    cache: CacheUnderTest,
+    ask: Callable[[CacheUnderTest], _Answer],
+) -> _Answer:
     """What is found out once about a toolchain."""
     toolchain = behind(cache.toolchain)
     if toolchain not in known:
@@ -336,16 +343,27 @@ def _remembered(
 def holes_count(cache: CacheUnderTest) -> bool:
     """Whether entries that are holes age by their sizes. It is asked once: a toolchain that counts
     blocks finds none, and files of hundreds of megabytes take their time to get disk space."""
-    return _remembered(_HOLES_COUNT, cache, _do_holes_count)
+    return _remembered(_HABITS, cache, _habits)[0]
 
 
-def _do_holes_count(cache: CacheUnderTest) -> bool:
-    elsewhere = cache.elsewhere(cache.new_output() / "holes")
-    cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE))
+def notes_uses_as_changes(cache: CacheUnderTest) -> bool:
+    """Whether a reuse sets the modification times of an entry, as many caches do, because mounts
+    keep those. It is asked once."""
+    return _remembered(_HABITS, cache, _habits)[1]
+
+
+def _habits(cache: CacheUnderTest) -> tuple[bool, bool]:
+    elsewhere, one = cache.elsewhere(cache.new_output() / "habits"), newcomer()
+    cache.run_alone(elsewhere.request(one, mode=CacheMode.ENABLE))
+    used = [path for path in elsewhere.layout.soc(cache.options.soc).glob("*") if path.is_file()]
+    for path in used:
+        rest(path, 600, modified=time.time() - 600)
     shelf = Shelf(elsewhere).lay("abcd", MEGABYTE - KILOBYTE, 5, 4, 3, 2, holes=True)
     limits = environment(3, 80)
-    cache.run_alone(elsewhere.request(newcomer(), mode=CacheMode.ENABLE, environment=limits))
-    return len(shelf.gone()) == 2
+    both = elsewhere.request(one, newcomer(), mode=CacheMode.ENABLE, environment=limits)
+    cache.run_alone(both)
+    times = [path.stat().st_mtime for path in used if path.suffix in (".o", ".json")]
+    return len(shelf.gone()) == 2, any(each > time.time() - 300 for each in times)
 
 
 def _writes_uses(cache: CacheUnderTest) -> bool:
@@ -397,18 +415,20 @@ def rest(path: Path, seconds: float, modified: float | None = None) -> None:
     os.utime(path, (used, min(used, modified)))
 
 
-def rest_entry(entry: Entry, seconds: float) -> None:
+def rest_entry(cache: CacheUnderTest, entry: Entry, seconds: float) -> None:
     """Set the last access of all files of an entry to this many seconds ago, and their
-    modification to long before."""
+    modification to long before, unless the toolchain notes uses by it."""
+    before = seconds if notes_uses_as_changes(cache) else 1000 * HOUR
     for path in entry.directory.glob(f"{entry.stem}*"):  # a toolchain may keep more than two
-        rest(path, seconds, modified=time.time() - 1000 * HOUR)
+        rest(path, seconds, modified=time.time() - before)
 
 
 def accessed(entry: Entry) -> tuple[int, ...]:
-    """Last access of metadata and object, in whole seconds: some toolchains set no fractions. Where
-    a toolchain keeps more beside an entry, that may record its uses: last writes of it follow."""
+    """Last access of metadata and object, in whole seconds: some toolchains set no fractions, and
+    some modification times. Where a toolchain keeps more beside an entry, that may record its uses:
+    last writes of it follow."""
     own = entry.metadata_path, entry.object_path
-    times = [path.stat().st_atime for path in own]
+    times = [max(path.stat().st_atime, path.stat().st_mtime) for path in own]
     beside = sorted({*entry.directory.glob(f"{entry.stem}.*")} - {*own})
     return tuple(map(int, [*times, *(path.stat().st_mtime for path in beside)]))
 

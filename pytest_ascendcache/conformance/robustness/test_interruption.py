@@ -83,7 +83,7 @@ def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
     cache.warm(*operators)
     Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 4)
     for operator in operators:
-        rest_entry(cache.entry(operator), 5 * HOUR)
+        rest_entry(cache, cache.entry(operator), 5 * HOUR)
 
 
 COLD = Story("enable-on-nothing", ENABLE, lambda *_: None)

@@ -421,6 +421,16 @@ def a_lock_beside_each_entry(self, right, fs, entry, *more):
     return right(fs, entry, *more)
 
 
+@innocent(PARALLEL, twin="loser-leaves-residue", overrides=LookupPolicy.find)
+def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
+    """Entries whose keys begin with the same two digits share a lock, which stays."""
+    lock = entry.metadata.with_name(f".op_cache_{entry.metadata.stem.rpartition('_')[2][:2]}.lock")
+    with contextlib.suppress(OSError):
+        if entry.metadata.parent.is_dir() and not lock.exists():
+            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+    return right(fs, entry, *more)
+
+
 @innocent(RENEWS, twin="uses-are-noted-now-and-then", overrides=LookupPolicy.renew)
 def uses_in_a_file_of_its_own(self, right, fs, entry):
     """The last use of an entry is written in a file beside it; times of files do not matter."""
