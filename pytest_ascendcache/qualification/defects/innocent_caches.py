@@ -50,6 +50,7 @@ BOTH = "取值都有效时,op_cache.ini文件才会生效。"
 LOG = "编译过程日志无法完整记录。"
 PARALLEL = "所以不建议在程序并行编译时设置,否则可能会导致其他模型使用的缓存内容被清除而导致失败。"
 LINES = "每一行设置一个算子的精度模式"
+OFFERED = "不在该文件中的实现模式不支持配置。"
 OWN = "高性能是指在float16输入的情况下,不影响网络精度前提的最优性能实现。"
 MODE = "enable:表示启用算子编译缓存。"
 NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
@@ -82,6 +83,18 @@ def ini_in_every_mode(self, right, options, environ):
 def last_of_two_lines(self, right, modes, key, mode):
     """Of two lines for one operator in a precision file the last one counts."""
     modes[key] = mode
+
+
+@innocent(
+    OFFERED, twin="unsupported-mode-in-key", company=HABITS, overrides=ImplementationPolicy.select
+)
+def unlisted_modes_are_refused(self, right, options, environ):
+    """A precision file is refused that gives a type a mode which is listed for others alone."""
+    selected = right(options, environ)
+    for kind, mode in selected.table.by_type.items() if options.precision_mode else ():
+        if mode not in selected.offered.get(kind, (mode,)):
+            raise AtcError("E20003", f"[{kind}] does not support the mode [{mode}].")
+    return selected
 
 
 @innocent(
@@ -402,6 +415,28 @@ def _in_blocks(seen):
 def a_hit_touches_the_files(self, right, point, path):
     """A hit renews access and modification time together, as touch does."""
     os.utime(path, follow_symlinks=False)
+
+
+@innocent(RENEWS, twin="age-by-change", overrides=Fs.renew_access_time)
+def uses_are_changes(self, right, point, path):
+    """A hit sets the modification time, by which entries age; access times do not matter."""
+    os.utime(path, follow_symlinks=False)
+
+
+@uses_are_changes.also(AgingPolicy.scan)
+def _(self, right, fs, directory):
+    return [Unit(tuple(map(_as_changed, unit.files))) for unit in right(fs, directory)]
+
+
+@uses_are_changes.also(AgingPolicy.is_unused)
+def _(self, right, fs, unit):
+    return Unit(tuple(map(_as_changed, unit.files))) == unit
+
+
+def _as_changed(seen):
+    with contextlib.suppress(OSError):
+        return replace(seen, accessed_ns=seen.path.lstat().st_mtime_ns)
+    return seen
 
 
 @innocent(RENEWS, twin="hit-does-not-renew", company=FILES, overrides=LookupPolicy.renew)
