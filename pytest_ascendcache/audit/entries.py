@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.reading import CannotRead, Content, Folder, is_large
 from pytest_ascendcache.audit.whole import WrongDigest, damage, elf_damage
+from pytest_ascendcache.caches.chips import CHIP, is_same_chip
 from pytest_ascendcache.caches.elf import MAGIC, ElfError, named_sections
 from pytest_ascendcache.caches.recognition import split
 
@@ -312,6 +313,12 @@ def made_by(metadata: Mapping[str, Any], data: bytes) -> str:
         if versions := sorted(_VERSIONS & {*fields}):
             return ", ".join(f"{each} {fields[each]}" for each in versions)[:_LONGEST]
     return " ".join(_comment(data).replace(b"\0", b" ").decode("utf-8", "replace").split())
+
+
+def other_chip(maker: str, chip: str) -> str:
+    """Return the chip that a maker's name has, if it has none that is ``chip``; empty otherwise."""
+    said: list[str] = CHIP.findall(maker)
+    return said[0] if said and not any(is_same_chip(each, chip) for each in said) else ""
 
 
 def _comment(data: bytes) -> bytes:

@@ -22,6 +22,8 @@ from pytest_ascendcache.audit.entries import (
     check_object,
     check_whole,
     kind_of,
+    made_by,
+    other_chip,
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
@@ -34,6 +36,7 @@ _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 _PACKAGES = "static_kernel_cache"
 """The folder of the files that map keys to packages of earlier processes."""
 
+_INDEX = "binary_info_config.json"
 _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
 
@@ -149,13 +152,15 @@ def _exists(path: Path) -> bool:
 class AuditedInstallation(EntryJudge):
     """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC.
 
-    ``indexed`` are the paths that the index of each chip names, ``kernels`` those of all kernels
-    that are installed, and ``undigested`` counts those whose metadata has no digest.
+    ``indexed`` are the paths that the index of each chip names, ``packed`` what the packages' own
+    indexes say of theirs. ``kernels`` are the paths of all kernels that are installed, and
+    ``undigested`` counts those whose metadata has no digest.
     """
 
     _: KW_ONLY
     unit: str
-    indexed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    indexed: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    packed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     kernels: set[str] = field(default_factory=set)
     undigested: int = 0
     selected: set[str] | None = None
@@ -166,11 +171,13 @@ class AuditedInstallation(EntryJudge):
         inside = folder.relative.removeprefix(self.unit).strip("/")
         parts = inside.split("/")
         is_kernel = len(parts) == 3 and not {"config", "scripts"} & {*parts[:2]}
-        if name == "binary_info_config.json":
+        if name == _INDEX:
             # A package has an index of its own, for its installer; a process reads the common one.
             named = self._index(folder, name, "../" * len(parts))
             if parts[0] == "config" and named:
-                self.indexed[parts[-1]] |= named
+                self.indexed[parts[-1]] |= dict(named)
+            for path, key in named if parts[0] != "config" else ():
+                self.packed[path].add(key)
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
@@ -196,11 +203,19 @@ class AuditedInstallation(EntryJudge):
         for kernel in self.kernels:
             of_chip[kernel.split("/")[1]].add(kernel)
         for chip in sorted(of_chip.keys() - self.indexed.keys()):
-            detail = f"no config/{chip}/binary_info_config.json names a kernel: none is ever found"
+            detail = f"no config/{chip}/{_INDEX} names a kernel: none is ever found"
             self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
         for chip, indexed in self.indexed.items():
-            for kernel in sorted(of_chip[chip] - indexed):
-                self._unnamed(kernel, indexed)
+            for kernel in sorted(of_chip[chip] - indexed.keys()):
+                self._unnamed(kernel, indexed.keys())
+            for path, key in sorted(indexed.items()):
+                if (own := self.packed[path]) and key not in own:
+                    detail = (
+                        f"names {path[:120]} for {key[:120]}, which its package has for "
+                        f"{min(own)[:120]}: operators get another one's kernel"
+                    )
+                    place = f"{self.unit}/config/{chip}/{_INDEX}".lstrip("/")
+                    self.ledger.add(Check.AGREEMENT, place, detail)
         packages = {kernel.partition("/")[0] for kernel in self.kernels}
         unselected = set[str]() if self.selected is None else packages - self.selected
         for package in sorted(unselected):
@@ -227,8 +242,8 @@ class AuditedInstallation(EntryJudge):
         detail = "is installed, and no index names it: it is never found; install its package again"
         self.ledger.add(Check.LEFTOVERS, f"{self.unit}/{kernel}".lstrip("/"), detail)
 
-    def _index(self, folder: Folder, name: str, up: str) -> set[str]:
-        """Judge an index; return the paths of the kernels that it names."""
+    def _index(self, folder: Folder, name: str, up: str) -> set[tuple[str, str]]:
+        """Judge an index; return the paths of the kernels that it names, and for which keys."""
         index = read_metadata(Files(folder, ()), name)
         if index is None:
             return set()
@@ -252,7 +267,10 @@ class AuditedInstallation(EntryJudge):
                 index.blame(Check.AGREEMENT, detail).report(self.ledger)
             elif problem := _unlike(kernel, folder, up + path):
                 index.blame(Check.AGREEMENT, f"{path[:120]}: {problem}").report(self.ledger)
-        return {str(PurePosixPath(path)) for _, path, _ in named}
+        return {
+            (str(PurePosixPath(path)), str(kernel.get("simplifiedKey", operator)))
+            for operator, path, kernel in named
+        }
 
     def _packages(self, folder: Folder, name: str) -> None:
         files = Files(folder, ())
@@ -304,6 +322,8 @@ def _check_kernel(folder: Folder, stem: str, chip: str) -> bool:
     problem = disagreement(metadata.fields, metadata.text, chip)
     if content is not None:
         problem = problem or missing_symbol(metadata.fields, content.data)
+        if chip and (said := other_chip(made_by(metadata.fields, content.data), chip)):
+            problem = problem or f"is for {said[:40]}, and the directory is of {chip}"
     if problem:
         raise metadata.blame(Check.AGREEMENT, problem)
     return not has_digest

@@ -12,7 +12,7 @@ from pytest_ascendcache.audit.cann import KernelFolder, SocCache
 from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.compare import CardsOfJobs
 from pytest_ascendcache.audit.emptiness import judge_emptiness
-from pytest_ascendcache.audit.entries import Toolchains
+from pytest_ascendcache.audit.entries import Toolchains, other_chip
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.mindspore import RankKernels
@@ -259,10 +259,9 @@ class Summary:
             if not isinstance(judge, KernelFolder) or not judge.chip:
                 continue
             for maker, paths in judge.toolchains.kernels.items():
-                said = CHIP.findall(maker)
-                if said and not any(is_same_chip(each, judge.chip) for each in said):
+                if said := other_chip(maker, judge.chip):
                     detail = (
-                        f"is one of {judge.toolchains.counts[maker]} kernels for {said[0][:40]}, "
+                        f"is one of {judge.toolchains.counts[maker]} kernels for {said[:40]}, "
                         f"and the directory is of {judge.chip}"
                     )
                     for path in paths:

@@ -45,7 +45,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     bytes_of,
     edit_ini,
     environment,
-    holes_count,
+    habits_of,
     ini_path,
     ini_values,
     names_limit,
@@ -590,7 +590,7 @@ def test_gigabytes_count_to_the_last(cache: CacheUnderTest, add: OperatorSpec) -
     """A limit above 2^32 bytes, and then as many entries: a number of 32 bits is another one.
 
     The entries are holes, if they count by their sizes."""
-    if not holes_count(cache):
+    if not habits_of(cache).counts_holes:
         raise NotDecidable("it is not known that entries without disk space count by their sizes")
     shelf, cache.marks = beside(cache, add), False
     for number, goes in ((25, ""), (52, MANY[:27])):

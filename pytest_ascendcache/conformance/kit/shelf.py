@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -80,12 +80,10 @@ class Shelf:
     ) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
 
-        Modification times are in reverse order: the entry that is idle longest is the newest file;
-        unless the toolchain notes uses by them. Objects are ``holes``, by default if the toolchain
-        counts those.
+        Modification times are in reverse order, unless the toolchain dates uses by them. Objects
+        are ``holes``, by default if the toolchain counts those.
         """
-        dated = holes is None and notes_uses_as_changes(self._cache)
-        holes = holes_count(self._cache) if holes is None else holes
+        holes, dated = habits_of(self._cache) if holes is None else (holes, False)
         self._directory.mkdir(parents=True, exist_ok=True)
         for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
             entry = self.entry(name)
@@ -322,10 +320,19 @@ WRITES_USES = (
     "the toolchain writes down when its entries are used, and times of files need not count"
 )
 
+
+class AgingHabits(NamedTuple):
+    """What no document says. ``counts_holes``: entries that are holes age by their sizes.
+    ``dates_uses``: a reuse sets the modification times of an entry."""
+
+    counts_holes: bool
+    dates_uses: bool
+
+
 _Answer = TypeVar("_Answer")
 _TAKEN = WeakKeyDictionary[Toolchain, bool]()
 _WRITES_USES = WeakKeyDictionary[Toolchain, bool]()
-_HABITS = WeakKeyDictionary[Toolchain, tuple[bool, bool]]()
+_HABITS = WeakKeyDictionary[Toolchain, AgingHabits]()
 
 
 def _remembered(
@@ -340,19 +347,13 @@ def _remembered(
     return known[toolchain]
 
 
-def holes_count(cache: CacheUnderTest) -> bool:
-    """Whether entries that are holes age by their sizes. It is asked once: a toolchain that counts
-    blocks finds none, and files of hundreds of megabytes take their time to get disk space."""
-    return _remembered(_HABITS, cache, _habits)[0]
+def habits_of(cache: CacheUnderTest) -> AgingHabits:
+    """How a toolchain counts and dates entries, which is found out once: files of hundreds of
+    megabytes take their time to get disk space, and many caches set modification times."""
+    return _remembered(_HABITS, cache, _habits)
 
 
-def notes_uses_as_changes(cache: CacheUnderTest) -> bool:
-    """Whether a reuse sets the modification times of an entry, as many caches do, because mounts
-    keep those. It is asked once."""
-    return _remembered(_HABITS, cache, _habits)[1]
-
-
-def _habits(cache: CacheUnderTest) -> tuple[bool, bool]:
+def _habits(cache: CacheUnderTest) -> AgingHabits:
     elsewhere, one = cache.elsewhere(cache.new_output() / "habits"), newcomer()
     cache.run_alone(elsewhere.request(one, mode=CacheMode.ENABLE))
     used = [path for path in elsewhere.layout.soc(cache.options.soc).glob("*") if path.is_file()]
@@ -363,7 +364,8 @@ def _habits(cache: CacheUnderTest) -> tuple[bool, bool]:
     both = elsewhere.request(one, newcomer(), mode=CacheMode.ENABLE, environment=limits)
     cache.run_alone(both)
     times = [path.stat().st_mtime for path in used if path.suffix in (".o", ".json")]
-    return len(shelf.gone()) == 2, any(each > time.time() - 300 for each in times)
+    dates = any(each > time.time() - 300 for each in times)
+    return AgingHabits(len(shelf.gone()) == 2, dates)
 
 
 def _writes_uses(cache: CacheUnderTest) -> bool:
@@ -418,7 +420,7 @@ def rest(path: Path, seconds: float, modified: float | None = None) -> None:
 def rest_entry(cache: CacheUnderTest, entry: Entry, seconds: float) -> None:
     """Set the last access of all files of an entry to this many seconds ago, and their
     modification to long before, unless the toolchain notes uses by it."""
-    before = seconds if notes_uses_as_changes(cache) else 1000 * HOUR
+    before = seconds if habits_of(cache).dates_uses else 1000 * HOUR
     for path in entry.directory.glob(f"{entry.stem}*"):  # a toolchain may keep more than two
         rest(path, seconds, modified=time.time() - before)
 

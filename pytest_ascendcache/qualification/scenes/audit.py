@@ -15,6 +15,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     SceneKernel,
     akg_kernel,
     cann_entry,
+    digest,
     edit,
     elf_object,
     graphs,
@@ -120,6 +121,21 @@ def common_index_gone(place: Path) -> None:
     config = "config/ascend910b/binary_info_config.json"
     put(place / "static_kernel_261121150000" / config, (place / config).read_bytes())
     (place / config).unlink()
+
+
+@_wrong(installed_kernels, AGREEMENT, what="a common index that exchanges shapes")
+def index_exchanges_shapes(place: Path) -> None:
+    config = "config/ascend910b/binary_info_config.json"
+    put(place / "static_kernel_261121150000" / config, (place / config).read_bytes())
+    other = {"simplifiedKey": "Add/d=0,p=0/0,2,(8,1)"}
+    edit(place / config, lambda fields: fields["Add"]["staticList"][0].update(other))
+
+
+@_wrong(installed_kernels, AGREEMENT, what="installed kernels that were made for another chip")
+def installed_for_another_chip(place: Path) -> None:
+    (path,) = place.glob("static_kernel_*/ascend910b/Add/*.o")
+    path.write_bytes(elf_object(b"static", "a compiler for Ascend310P3"))
+    edit(path.with_suffix(".json"), lambda fields: fields.update(sha256=digest(path.read_bytes())))
 
 
 def _list_kernel(place: Path, path: str) -> None:
