@@ -203,7 +203,7 @@ class AuditedInstallation(EntryJudge):
         for kernel in self.kernels:
             of_chip[kernel.split("/")[1]].add(kernel)
         for chip in sorted(of_chip.keys() - self.indexed.keys()):
-            detail = f"no config/{chip}/{_INDEX} names a kernel: none is ever found"
+            detail = f"no config/{chip}/binary_info_config.json names a kernel: none is ever found"
             self.ledger.add(Check.WHOLE_ENTRIES, self.unit or ".", detail)
         for chip, indexed in self.indexed.items():
             for kernel in sorted(of_chip[chip] - indexed.keys()):

