@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ class NetworkUnderTest(WatchedRanks):
             return outcome_fact(KEPT, [REWRITTEN], damaged[0], detail=left)
         if not kernels:
             return Fact.seen(Later.STORES_NOTHING, "the next run keeps no kernel")
-        self.mark()
+        self.mark(but=damaged)
         second = self.attempt(self.request(network))
         if not second.succeeded:
             return Fact.seen(Ending.FAILURE, f"the run after the next {second.result.ending}")
@@ -151,15 +151,15 @@ class NetworkUnderTest(WatchedRanks):
             copy_tree(place, kept)
             self._control.warm[network.operators] = kept
 
-    def mark(self, rank: int | str = 0) -> None:
-        """Put the impostor in the place of every kernel of a rank. Raises ``NotDecidable`` if there
-        is no kernel, or an incomplete one."""
+    def mark(self, rank: int | str = 0, but: Collection[str] = ()) -> None:
+        """Put the impostor in the place of every kernel of a rank ``but`` of some. Raises
+        ``NotDecidable`` if there is no kernel, or an incomplete one."""
         if not self._control.impostor.usable:
             raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
         kernels = self.kernels(rank)
         if not kernels:
             raise NotDecidable(f"rank {rank} has no kernel that could be marked")
-        for stem, kernel in kernels.items():
+        for stem, kernel in ((each, kernels[each]) for each in kernels if each not in but):
             try:
                 self._control.impostor.put(kernel)
             except ValueError as error:
