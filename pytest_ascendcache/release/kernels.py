@@ -101,23 +101,24 @@ def cached_names(cache: Path, soc: str) -> frozenset[str]:
 
 def unusable_caches(release: Release) -> list[Problem]:
     """Report shipped caches of which nothing is used: their kernels are all for other chips, or lie
-    a level too high for the release's own option or variable."""
+    where the release's own option or variable does not lead."""
     found = []
     named = release.options.get(atc.CACHE_DIR) or release.environment.get(CACHE_PATH)
     for cache in release.caches:
-        above = kernel_cache(cache) or cache
-        bare = above is cache and cache.name != KERNEL_CACHE and (cache / release.soc).is_dir()
-        if bare and named and release.place(named) == cache:
-            where = f"{KERNEL_CACHE}/{release.soc}"
+        own = cache / KERNEL_CACHE / release.soc
+        directories = chip_directories(cache)
+        elsewhere = [each for each in directories if each.name == release.soc]
+        is_named = bool(named) and release.place(str(named)) == cache
+        may_be = cache.name == KERNEL_CACHE and (cache / release.soc).is_dir()
+        if is_named and elsewhere and not (own.is_dir() or may_be):
             found.append(
                 Problem(
-                    f"{cache} has its kernels in {release.soc}, and they are looked for in "
-                    f"{where}: it serves nothing",
-                    f"{cache / where}",
+                    f"{cache} has its kernels in {elsewhere[0].relative_to(cache)}, and they are "
+                    f"looked for in {own.relative_to(cache)}: it serves nothing",
+                    str(own),
                 )
             )
             continue
-        directories = chip_directories(cache)
         chips = sorted({each.name for each in directories})
         if chips and release.soc not in chips and soc_directory(cache, release.soc) is None:
             found.append(

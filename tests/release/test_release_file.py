@@ -844,6 +844,29 @@ def test_a_directory_that_is_spelled_otherwise_serves_nothing(name: str, tmp_pat
     assert f"has kernels of {name} only" in problem.found
 
 
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("kernel_cache", None),
+        (
+            "",
+            "c has its kernels in Ascend910B1, and they are looked for in kernel_cache/Ascend910B1",
+        ),
+        ("kernel_cache/kernel_cache", "c has its kernels in kernel_cache/kernel_cache/Ascend910B1"),
+    ],
+)
+def test_kernels_lie_where_the_commands_own_directory_is_searched(
+    place: str, found: str | None, tmp_path: Path
+) -> None:
+    cann_entry(tmp_path / "c" / place / "Ascend910B1", 1)
+    command = "atc --op_compiler_cache_mode=enable --op_compiler_cache_dir=c"
+    problems = unusable_caches(
+        _read(tmp_path, f"soc = 'Ascend910B1'\natc = '{command}'\ncaches = 'c'")
+    )
+    assert [found in each.found for each in problems if found] == [True] * (found is not None)
+    assert len(problems) == (found is not None)
+
+
 def test_the_cache_of_the_command_itself_is_to_be_judged(tmp_path: Path) -> None:
     cann_entry(tmp_path / "c/kernel_cache/Ascend910B1", 1)
     command = "atc --op_compiler_cache_mode={} --op_compiler_cache_dir=c"
