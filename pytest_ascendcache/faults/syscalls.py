@@ -245,5 +245,7 @@ def _name_change(call: Call) -> Iterator[_Effect]:
         return
     if "AT_REMOVEDIR" in call.arguments:
         act = Act.REMOVE_DIRECTORY
+    elif "RENAME_EXCHANGE" in call.arguments:
+        act = Act.EXCHANGE
     path, *more = call.paths
     yield act, path, b"", 0, more[0] if more else None

@@ -26,6 +26,7 @@ class Act(str, Enum):
     SYNC = "sync"
     SYNC_DIRECTORY = "sync-directory"
     RENAME = "rename"
+    EXCHANGE = "exchange"  # of two names
     LINK = "link"
     REMOVE = "remove"
     REMOVE_DIRECTORY = "remove-directory"
@@ -49,6 +50,7 @@ _NAMES = {
     Act.CREATE,
     Act.LOCK,
     Act.RENAME,
+    Act.EXCHANGE,
     Act.LINK,
     Act.REMOVE,
     Act.REMOVE_DIRECTORY,

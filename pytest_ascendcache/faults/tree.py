@@ -121,7 +121,7 @@ class NameChange:
     def directories(self) -> set[str]:
         operation = self.operation
         paths = {operation.target or operation.path}
-        paths |= {operation.path} if operation.act is Act.RENAME else set()
+        paths |= {operation.path} if operation.act in (Act.RENAME, Act.EXCHANGE) else set()
         return {each.rpartition("/")[0] for each in paths}
 
 
@@ -195,10 +195,24 @@ def _apply(names: dict[str, Inode], change: NameChange) -> None:
         names.pop(operation.path, None)
     elif operation.act is Act.RENAME:
         _move(names, operation.path, operation.target, inode)
+    elif operation.act is Act.EXCHANGE:
+        _exchange(names, operation.path, operation.target)
     elif operation.act is Act.LINK:
         names[operation.target] = inode
     else:
         names[operation.path] = inode
+
+
+def _exchange(names: dict[str, Inode], one: str, other: str) -> None:
+    parts = (_parts(names, one), _parts(names, other))
+    for place, part in zip((other, one), parts, strict=True):
+        names.update({f"{place}{rest}": inode for rest, inode in part.items() if place})
+
+
+def _parts(names: dict[str, Inode], place: str) -> dict[str, Inode]:
+    """Take out a name and those below it: what is behind the place in each, and its inode."""
+    own = [each for each in names if place and (each == place or each.startswith(f"{place}/"))]
+    return {each[len(place) :]: names.pop(each) for each in own}
 
 
 def _move(names: dict[str, Inode], source: str, target: str, inode: Inode) -> None:

@@ -16,6 +16,7 @@ import pytest
 from pytest_ascendcache.faults import Act, Action, CrashKind, Strace, TraceError, find_strace
 from pytest_ascendcache.faults.strace import _works
 from pytest_ascendcache.faults.syscalls import operations, read_calls
+from pytest_ascendcache.faults.tree import Replay, Tree
 from pytest_ascendcache.observation import Interruption, NotDecidable
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, ToolchainError
 
@@ -66,6 +67,22 @@ def test_a_log_becomes_operations(tmp_path):
         ("write", 0),
         ("write", 1),
     ]
+
+
+def test_two_directories_change_places(tmp_path):
+    here = hexed("/c")
+    names = f'AT_FDCWD<{here}>, "{hexed("a")}", AT_FDCWD<{here}>, "{hexed("b")}"'
+    log = log_of(tmp_path, f"10 renameat2({names}, RENAME_EXCHANGE) = 0")
+    full, empty = tmp_path / "c/a", tmp_path / "c/b"
+    full.mkdir(parents=True)
+    empty.mkdir()
+    (full / "k").write_text("kernel")
+    before = Tree.read(tmp_path / "c")
+    replay = Replay(before)
+    (exchange,) = operations(read_calls(log), Path("/c"))
+    replay.do(exchange)
+    assert sorted(replay.tree().items) == ["", "a", "b", "b/k"]
+    assert sorted(replay.without(replay.changes).items) == ["", "a", "a/k", "b"]
 
 
 def test_calls_the_tracer_interfered_with_are_told(tmp_path):
