@@ -298,6 +298,29 @@ def test_an_operator_that_is_listed_stays_alone(atc, listed):
     assert types(om).count("fused_op_BatchMatMulV2_GeluV2") == 2 - wanted
 
 
+@pytest.mark.parametrize("listed", ["one", "two"])
+def test_a_listed_node_and_its_served_twin_have_kernels_of_their_own(atc, listed):
+    """The tuning changed after the twin was stored."""
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["m"], name="one"),
+        helper.make_node("Tanh", ["m"], ["y"], name="two"),
+    ]
+    model = graph(*nodes, inputs={"x": [4, 80]}, outputs={"y": [4, 80]})
+    atc.convert(model)
+    config, bank = atc.root / "debug.cfg", atc.root / "bank"
+    config.write_text(f"op_debug_config = dump_cce\nop_debug_list = {listed}\n")
+    bank.mkdir()
+    (bank / "Ascend910B1.json").write_text('{"Tanh": {"tile": 8}}')
+    om = atc.convert(model, op_debug_config=config, op_bank_path=bank, debug_dir=atc.root)
+    with zipfile.ZipFile(om) as archive:
+        members = archive.namelist()
+        kernels = {each: archive.read(each) for each in members if "tanh" in each.lower()}
+    assert len({*members}) == len(members)
+    assert len({data for name, data in kernels.items() if name.endswith(".o")}) == 2
+    data = np.linspace(-1, 1, 320, dtype=np.float32).reshape(4, 80)
+    assert np.allclose(atc.run(om, x=data)["y"], np.tanh(np.tanh(data)), atol=1e-2)
+
+
 def test_a_second_conversion_compiles_nothing_and_gives_the_same_file(atc):
     model = onnx_models.bert()
     first = atc.convert(model, input_shape=SHAPES["bert"]).read_bytes()

@@ -70,10 +70,10 @@ class CompiledModel:
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
         ):
             offsets, digest = self._write_weights(archive)
-            for kernel in self.kernels.values():
-                add_member(archive, f"{KERNELS}/{kernel.stem}.o", kernel.object)
+            for stem, kernel in self.kernels.items():  # of which several may have one stem
+                add_member(archive, f"{KERNELS}/{stem}.o", kernel.object)
                 metadata = json_bytes(dict(kernel.metadata))
-                add_member(archive, f"{KERNELS}/{kernel.stem}.json", metadata)
+                add_member(archive, f"{KERNELS}/{stem}.json", metadata)
             add_member(archive, MANIFEST, json_bytes(self._manifest(offsets, digest)))
 
     def _write_weights(self, archive: zipfile.ZipFile) -> tuple[dict[str, int], str]:

@@ -77,9 +77,8 @@ def _compiled(
     for node in graph.nodes:
         made = compiler.compiled(node.operator, config, cache)
         name = stem = made.metadata["binFileName"]
-        if compiler.is_debugged(node.operator, config) and name in kernels:
-            # It is compiled although an equal node was served.
-            name += f"_{len(order)}" if kernels[name].object != made.object else ""
+        if name in kernels and kernels[name].object != made.object:
+            name += f"_{len(order)}"  # one of two equal nodes is debugged, the other was served
         kernels.setdefault(name, CompiledKernel(stem, made.symbol, made.object, made.metadata))
         order.append(name)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))
