@@ -291,26 +291,28 @@ def test_tables_of_the_operator_package_the_release_names_go_first(gate: Gate) -
 
 
 def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
-    gate.simplify(("cards = 2", 'caches = ["cache"]'))
+    gate.simplify(("cards = 2", 'caches = ["缓存"]'))
     compiled = gate.pytester.run(
         *(ATC, f"--singleop={gate.file.parent / 'single.json'}", "--output=out"),
         *("--soc_version=Ascend910B1", "--op_compiler_cache_mode=enable"),
-        *(f"--op_compiler_cache_dir={gate.file.parent / 'cache'}",),
+        *(f"--op_compiler_cache_dir={gate.file.parent / '缓存'}",),
         f"--op_precision_mode={gate.file.parent / 'bert.ini'}",
     )
     assert compiled.ret == 0
     result = gate.judge("--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*bert-base-layer, cache: 1 of 1 kernels served"])
-    (kernel,) = (gate.file.parent / "cache").rglob("*.o")
+    result.stdout.fnmatch_lines(["*bert-base-layer, 缓存: 1 of 1 kernels served"])
+    (kernel,) = (gate.file.parent / "缓存").rglob("*.o")
     kernel.write_bytes(kernel.read_bytes()[:-1] + b"!")
-    before = _files(gate.file.parent / "cache")
+    before = _files(gate.file.parent / "缓存")
     verdicts = gate.verdicts()
     assert verdicts["audit/digests"] == "fail"
+    answer = " ".join(json.loads((gate.pytester.path / "report.json").read_text())["answers"])
+    assert "2 rules broken (release/cached-is-fresh, audit/digests)" in answer
     assert verdicts["release/cached-is-fresh"] == "fail"  # it reuses no entry: nothing is served
     told = (gate.pytester.path / "report.json").read_text()
     assert "it has 1 of 1 names, and what is under them is not taken" in told
-    assert _files(gate.file.parent / "cache") == before
+    assert _files(gate.file.parent / "缓存") == before
 
 
 def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
