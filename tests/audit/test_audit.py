@@ -174,6 +174,19 @@ def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
     assert not look(tmp_path).found
 
 
+def test_ranks_with_each_others_kernels_are_noted(tmp_path: Path) -> None:
+    ranks(tmp_path)
+    assert Check.RANKS_AGREE not in look(tmp_path).notes
+    (tmp_path / "rank_0").rename(tmp_path / "moved")
+    (tmp_path / "rank_1").rename(tmp_path / "rank_0")
+    (tmp_path / "moved").rename(tmp_path / "rank_1")
+    result = look(tmp_path)
+    assert Check.RANKS_AGREE not in result.found
+    (note,) = result.notes[Check.RANKS_AGREE]
+    assert "ranks 0, 1 have kernels whose names are for cards 1, 0" in note
+    assert "if no rank table maps them so" in note
+
+
 def test_duplicates_of_ranks_are_counted(tmp_path: Path) -> None:
     ranks(tmp_path)
     (note,) = look(tmp_path).notes[Check.RANK_DUPLICATES]
