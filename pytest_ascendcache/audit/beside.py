@@ -16,7 +16,7 @@ from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folde
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import selected_packages
 from pytest_ascendcache.audit.walk import Walk
-from pytest_ascendcache.caches.recognition import rank_number
+from pytest_ascendcache.caches.recognition import rank_number, split
 
 INSIDE = "links to what is read anyway"
 TARGETS = "files that links of entries lead to"
@@ -83,6 +83,14 @@ class Beside:
         if inside:
             self.result.linked.add(target[len(root) + 1 :])
         return inside
+
+    def leads_beside(self, folder: Folder, name: str) -> bool:
+        """Return whether a link leads to a file of its kind in its own directory, which is read
+        anyway."""
+        root, target = self._real(folder, name)
+        above, _, own = target.rpartition("/")
+        here = os.path.realpath(f"{root}/{folder.relative}")
+        return above == here and split(own)[1] == split(name)[1]
 
     def no_file(self, folder: Folder, name: str, kind: str) -> None:
         """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to

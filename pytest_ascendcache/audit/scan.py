@@ -150,7 +150,10 @@ class _Scan:
                 and entry.is_symlink()
                 and leads_to_a_file(folder, name)
             )
-            if is_link or entry.is_file(follow_symlinks=False):
+            is_alias = is_link and isinstance(judge, StaticOutputs)
+            if is_alias and self._beside.leads_beside(folder, name):  # nothing is purged there
+                account.known[INSIDE] += 1
+            elif is_link or entry.is_file(follow_symlinks=False):
                 before = account.entries
                 if kernels is not None and kernels.defers(folder, name):
                     account.entries += 1
