@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_ascendcache.audit.cann import KernelFolder
-from pytest_ascendcache.audit.cards import (
-    card_of,
-    count_from_zero,
-    exchanged,
-    of_other_cards,
-    own_device,
-)
 from pytest_ascendcache.audit.entries import EntryJudge
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import Reader, numbers, short
 from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.caches.cards import (
+    card_of,
+    count_from_zero,
+    exchanged,
+    of_other_cards,
+    own_device,
+)
 from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, CacheKind, split
 
 _NO_CARDS = "there are no caches of several ranks in it"

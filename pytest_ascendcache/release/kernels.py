@@ -17,8 +17,8 @@ from datetime import datetime, timezone
 from itertools import chain, islice
 from pathlib import Path
 
-from pytest_ascendcache.audit.cards import of_other_cards, own_device
 from pytest_ascendcache.caches import read_entries
+from pytest_ascendcache.caches.cards import of_other_cards, own_device
 from pytest_ascendcache.caches.chips import CHIP, QUOTED_CHIP, is_same_chip
 from pytest_ascendcache.caches.recognition import (
     KERNEL_STEM,

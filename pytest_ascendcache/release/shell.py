@@ -26,7 +26,7 @@ from pytest_ascendcache.release.shell_grammar import (
     ShellStep,
     simple_commands,
 )
-from pytest_ascendcache.release.shell_input import Input, given_input, read_values, xargs_runs
+from pytest_ascendcache.release.shell_input import ShellInput, given_input, read_values, xargs_runs
 from pytest_ascendcache.release.shell_starts import (
     SLURM_EXPORT,
     Span,
@@ -124,7 +124,7 @@ class Shell:
     record: Record
     names: Names = field(default_factory=Names)
     lane: Span = field(default_factory=Span)
-    input: Input = field(default_factory=Input)
+    input: ShellInput = field(default_factory=ShellInput)
     tasks: int = 1
     path: tuple[tuple[int, int], ...] = ()
     calls: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Shell:
         if not step.background:
             return self.joined(step.pipelines)
         with suppress(_LeaveError):
-            replace(self.beside(), input=Input()).joined(step.pipelines)
+            replace(self.beside(), input=ShellInput()).joined(step.pipelines)
         return Status.YES
 
     def joined(self, pipelines: Sequence[Pipeline]) -> Status:
@@ -194,15 +194,15 @@ class Shell:
             return status
         return {Status.YES: Status.NO, Status.NO: Status.YES}.get(status, Status.OPEN)
 
-    def output(self, command: ShellCommand) -> Input:
+    def output(self, command: ShellCommand) -> ShellInput:
         """Return what the next command of a pipeline reads from one."""
         if command.kind != "simple":
-            return Input()
+            return ShellInput()
         fields = [each for word in command.words for each in fields_of(word, self.names)]
         if fields == ["cat"]:
             read = self.input if command.source is None else given_input(command.source, self.names)
             return replace(read)
-        return Input(printed(fields))
+        return ShellInput(printed(fields))
 
     def command(self, command: ShellCommand) -> Status:
         if command.source is None:
@@ -411,7 +411,7 @@ def _start_each(
     for commands in runs.rounds():
         lane = Span(shell.lane, shell.record.tick())
         for command in commands:
-            inner = shell.child(input=Input(""))
+            inner = shell.child(input=ShellInput(""))
             if runs.at_once != 1:
                 inner = replace(inner, lane=lane).beside()
             if command and shell.record.turn(line):

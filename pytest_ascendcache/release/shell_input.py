@@ -19,7 +19,7 @@ _UNKNOWN = "${}"
 
 
 @dataclass
-class Input:
+class ShellInput:
     """What is left to be read; nothing if only a run would tell."""
 
     text: str | None = None
@@ -37,7 +37,7 @@ class Input:
         return text
 
 
-def given_input(source: Redirected, names: Names) -> Input:
+def given_input(source: Redirected, names: Names) -> ShellInput:
     """Return what a command is given to read."""
     text: str | None = source.text
     if source.how == "<<<":
@@ -45,13 +45,13 @@ def given_input(source: Redirected, names: Names) -> Input:
     elif source.how == "<" and source.word.startswith("<("):
         text = output_of(source.word[2:-1], names)
     elif source.how == "<":
-        return Input()
+        return ShellInput()
     elif source.text and not {*source.word} & {*"\"'\\"}:
         odd = {*source.text} & {*'\\"'}
         text = None if odd else text_of(f'"{source.text}"', names)
     else:
-        return Input(text)
-    return Input(None if text is None or is_unknown(text) else text)
+        return ShellInput(text)
+    return ShellInput(None if text is None or is_unknown(text) else text)
 
 
 def read_values(line: str, options: str, count: int, separators: str) -> list[str] | None:
