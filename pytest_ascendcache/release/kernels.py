@@ -320,7 +320,7 @@ def rank_problems(release: Release) -> list[Problem]:
         devices = {rank: _devices(path) for rank, path in sorted(ranks.items())}
         own = {rank: own_device(each) for rank, each in devices.items() if each}
         for rank, how in of_other_cards(own).items():
-            found.append(Problem(f"{ranks[rank]} {how}", "kernels of its own card"))
+            found.append(Problem(f"{ranks[rank]}: {how}", "kernels of its own card"))
         infos = (each for path in ranks.values() for each in path.glob("kernel_meta/*.info"))
         said = {chip for each in infos if (chip := _chip_of(each))}
         if foreign := sorted(each for each in said if not is_same_chip(each, release.soc)):

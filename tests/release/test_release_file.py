@@ -916,7 +916,7 @@ def test_cards_with_graphs_are_no_cards_without_a_cache_and_chips_are_compared(
     for rank in (0, 1):
         rank_kernel(tmp_path / f"cache/rank_{rank}/kernel_meta", "mul", 0)
     (problem,) = rank_problems(_read(tmp_path, text))
-    assert "rank_1 has kernels whose names end in _0, for card 0" in problem.found
+    assert "rank_1: has kernels whose names end in _0, for card 0" in problem.found
     shutil.rmtree(tmp_path / "cache/rank_1/kernel_meta")
     kernel = rank_kernel(tmp_path / "cache/rank_0/kernel_meta", "add", 0)
     edit(kernel.metadata.with_suffix(".info"), lambda fields: fields.update(soc="Ascend310P3"))
