@@ -345,7 +345,9 @@ def test_each_broken_rule_of_a_release_is_a_cause_that_names_all_problems() -> N
     assert len(found) == 2
     told = next(each.reason for each in found if each.rule == "release/precision-file-valid")
     assert told == "line 1 is bad; expected: good; also: line 2 is worse; expected: best"
-    lines = "\n".join(f"observed: kernel {chr(32).join([each * 9] * 9)}\nexpected: good" for each in "abcdefgh")
+    lines = "\n".join(
+        f"observed: kernel {chr(32).join([each * 9] * 9)}\nexpected: good" for each in "abcdefgh"
+    )
     (many,) = causes(
         [_broken("test_r.py::test_manifest", "release/manifest", f"{lines}\nand 4 more",
                  observed="kernel a", expected="good", facts=facts)]
