@@ -47,7 +47,11 @@ _KNOWN = tuple(
         (r"not_support_fusion_op\.cache", "MindSpore's list of operators that are not fused"),
         (r"group_\d+\.ckpt|somas_\w*\.json", "MindSpore's records of a run"),
         (r".*\.log|.*_compile_log", "logs"),
-        (r"config\.ini|uninstall\.sh|install\.py|uninstall\.py", "an installation's own files"),
+        (
+            r"config\.ini|uninstall\.sh|install\.py|uninstall\.py|installer\.pyz|package\.json"
+            r"|[0-9a-f]{8}\.[0-9a-f-]{36}(\.\d+){3}",  # a holder of a package
+            "an installation's own files",
+        ),
         (r"CANN-.*\.json", "an index of static kernels that were compiled"),
         (r"cache\.conf", "settings of GE's graph cache"),
     )

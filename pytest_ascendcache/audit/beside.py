@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.audit.account import is_of_package, is_outside, known
-from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import EntryProblem, Files, check_whole
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import selected_packages
 from pytest_ascendcache.audit.walk import Walk
+from pytest_ascendcache.caches.cards import card_of
 from pytest_ascendcache.caches.recognition import rank_number
 
 INSIDE = "links to what is read anyway"
@@ -83,6 +83,12 @@ class Beside:
         if inside:
             self.result.linked.add(target[len(root) + 1 :])
         return inside
+
+    def target_beside(self, folder: Folder, name: str) -> str:
+        """Return the name of the file that a link leads to, if that is in the same directory."""
+        root, target = self._real(folder, name)
+        above, _, own = target.rpartition("/")
+        return own if above == os.path.realpath(f"{root}/{folder.relative}") else ""
 
     def no_file(self, folder: Folder, name: str, kind: str) -> None:
         """Enter what is no regular file, outside of all caches: a link may lead to a cache, or to

@@ -13,13 +13,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_ascendcache.audit.cann import KernelFolder
-from pytest_ascendcache.audit.cards import card_of, copied, count_from_zero, own_device
 from pytest_ascendcache.audit.entries import EntryJudge
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import Reader, numbers, short
 from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.caches.cards import (
+    card_of,
+    count_from_zero,
+    exchanged,
+    of_other_cards,
+    own_device,
+)
 from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, CacheKind, split
 
 _NO_CARDS = "there are no caches of several ranks in it"
@@ -111,14 +117,10 @@ class CardsOfJobs:
         judges = {number: self.result.units[unit] for number, unit in sorted(units.items())}
         own = self._own_devices(judges)
         keys = {number: self._own_keys(judge, own.get(number)) for number, judge in judges.items()}
-        if note := compare_ranks(self.ledger, units, keys, names):
-            self.result.notes.setdefault(Check.RANKS_AGREE, []).append(note)
-        for number, device in copied(own).items():
-            detail = (
-                f"has kernels whose names end in _{device}, for card {device}: card {number} looks "
-                f"for its own number, so it compiles them while the others wait, unless every "
-                f"process sees one card only (ASCEND_RT_VISIBLE_DEVICES)"
-            )
+        for note in (compare_ranks(self.ledger, units, keys, names), exchanged(own)):
+            if note:
+                self.result.notes.setdefault(Check.RANKS_AGREE, []).append(note)
+        for number, detail in of_other_cards(own).items():
             self.ledger.add(Check.RANKS_AGREE, units[number], detail)
         self._odd_ones(units, judges)
         kernels = {number: each for number, each in judges.items() if isinstance(each, RankKernels)}

@@ -60,7 +60,7 @@ def compare_ranks(
         ledger.add(Check.RANKS_AGREE, near, detail)
     if len(groups) == 1:
         return ""
-    apart = " and ".join(", ".join(map(str, group)) for group in groups)
+    apart = "; ".join(", ".join(map(str, group)) for group in groups)
     return f"ranks {apart} have other kernels: stages of a pipeline, or not one job"
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from pytest_ascendcache.audit.account import TEMPORARY, is_loadable, known
 from pytest_ascendcache.audit.beside import INSIDE, TARGETS, Beside, LinkTargets, leads_to_a_file
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
-from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.entries import (
     EntryJudge,
     EntryProblem,
@@ -32,6 +31,7 @@ from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
 from pytest_ascendcache.audit.summary import Summary
 from pytest_ascendcache.audit.walk import Stopped, Visit, Walk, WalkWatch
+from pytest_ascendcache.caches.cards import card_of
 from pytest_ascendcache.caches.chips import chip_of
 from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, split
 from pytest_ascendcache.contract import Edition
@@ -150,13 +150,18 @@ class _Scan:
                 and entry.is_symlink()
                 and leads_to_a_file(folder, name)
             )
-            if is_link or entry.is_file(follow_symlinks=False):
+            beside = ""
+            if is_link and isinstance(judge, StaticOutputs):  # where nothing is purged
+                beside = self._beside.target_beside(folder, name)
+            if beside and split(beside)[1] == split(name)[1]:
+                account.known[INSIDE] += 1
+            elif is_link or entry.is_file(follow_symlinks=False):
                 before = account.entries
                 if kernels is not None and kernels.defers(folder, name):
                     account.entries += 1
                 else:
                     self._file(folder, name, judge, place)
-                if is_link:
+                if is_link and not beside:
                     self._no_plain(folder, name, "a link", is_needed=account.entries > before)
             elif entry.is_dir(follow_symlinks=False):
                 visit.enter(name)
@@ -259,20 +264,13 @@ class _Scan:
             account.known["build scratch"] += 1
         elif what := known(name):
             account.known[what] += 1
-        elif is_loadable(name, self._head(folder, name, info), place.kind if place else None):
+        elif is_loadable(name, _head(folder, name, info), place.kind if place else None):
             if self._targets.has(folder, name, info):
                 account.known[TARGETS] += 1
             else:
                 self._unread(folder.path(name), "belongs to no entry that is known")
         else:
             account.foreign.add(printable(folder.path(name)))
-
-    def _head(self, folder: Folder, name: str, info: os.stat_result) -> bytes:
-        try:
-            with folder.opened(name, info) as descriptor:
-                return os.pread(descriptor, 20, 0)
-        except (CannotRead, ChangedWhileRead):
-            return b""
 
     def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Count a file and check its owner and mode."""
@@ -321,6 +319,14 @@ class _Scan:
         if detail := _open_to_all(info, what):
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
         self._owners.add(folder.relative, _path(folder, name), info.st_uid)
+
+
+def _head(folder: Folder, name: str, info: os.stat_result) -> bytes:
+    try:
+        with folder.opened(name, info) as descriptor:
+            return os.pread(descriptor, 20, 0)
+    except (CannotRead, ChangedWhileRead):
+        return b""
 
 
 def _open_to_all(info: os.stat_result, what: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from pytest_ascendcache.audit.cann import KernelFolder, SocCache
-from pytest_ascendcache.audit.cards import card_of
 from pytest_ascendcache.audit.compare import CardsOfJobs
 from pytest_ascendcache.audit.emptiness import judge_emptiness
 from pytest_ascendcache.audit.entries import Toolchains, other_chip
@@ -20,6 +19,7 @@ from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reade
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.scratch import Scratch
 from pytest_ascendcache.audit.static import AuditedInstallation, StaticOutputs
+from pytest_ascendcache.caches.cards import card_of
 from pytest_ascendcache.caches.chips import CHIP, is_same_chip
 from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Edition

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_ascendcache.caches.elf import MAGIC, ElfError, check_extent
+from pytest_ascendcache.words import count
 
 
 class WrongDigest(str):
@@ -101,16 +102,16 @@ def elf_damage(read: Read, size: int) -> str:
 def _of_model(read: Read, size: int) -> str:
     head = read(0, _OM_HEADER)
     if len(head) < _OM_HEADER:
-        return f"is cut: {_OM_HEADER - len(head)} bytes are missing"
+        return f"is cut: {count(_OM_HEADER - len(head), 'byte')} missing"
     (length,), (longer,) = _OM_LENGTH.unpack_from(head, 76), _OM_LONG.unpack_from(head, 184)
     return _of_size(_OM_HEADER + (longer or length), size)
 
 
 def _of_size(expected: int, size: int) -> str:
     if expected > size:
-        return f"is cut: {expected - size} bytes are missing"
+        return f"is cut: {count(expected - size, 'byte')} missing"
     if expected < size:
-        return f"has {size - expected} bytes more than its head says"
+        return f"is longer than its head says, by {count(size - expected, 'byte')}"
     return ""
 
 
@@ -169,6 +170,11 @@ def _varint(data: bytes) -> tuple[int, int]:
 def _of_package(read: Read, size: int) -> str | None:
     """Compare a self-extracting package with the sizes and digests in its head."""
     head = read(0, _HEAD)
+    if head.startswith(b"#!") and head.partition(b"\n")[0].endswith(b"\r"):
+        return WrongDigest(
+            "its lines end in CR LF: it was copied as a text, and no shell runs it; "
+            "copy it as it is"
+        )
     if (rest := _REST.match(head)) is not None:
         digest = _digest(hashlib.sha256(), read, rest.end(), size)
         if digest != rest[1].decode() and b"PK\3\4" in head:
@@ -184,7 +190,7 @@ def _of_package(read: Read, size: int) -> str | None:
     start = len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
     payloads = [int(each) for each in sizes[1].split()]
     if start + sum(payloads) > size:
-        return f"is cut: {start + sum(payloads) - size} bytes are missing"
+        return f"is cut: {count(start + sum(payloads) - size, 'byte')} missing"
     for pattern, kind in _SUMS:
         found = pattern.search(head)
         if found is not None and len(payloads) == 1 and found[1].strip(b"0"):

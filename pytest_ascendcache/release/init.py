@@ -168,8 +168,7 @@ def _look_at_job(path: Path, language: Language) -> int:
         unread = f"{script} is not read: what it sets is not known"
         print(f"{path}:{line}: {translated(unread, language)}")
     settings = count(len(job.settings), "setting")
-    processes = count(job.cards, "process", "processes")
-    print(translated(f"{settings} for {processes}: {count(len(problems), 'fault')}", language))
+    print(translated(f"{settings} for {job.number}: {count(len(problems), 'fault')}", language))
     return int(bool(problems or job.unfollowed))
 
 

@@ -28,6 +28,7 @@ from pytest_ascendcache.release.problem import Problem
 from pytest_ascendcache.release.shell import Record, follow
 from pytest_ascendcache.release.shell_starts import StartedProcess
 from pytest_ascendcache.release.shell_words import MOST, ShellVariable, is_unknown
+from pytest_ascendcache.words import count
 
 _SIZES = (RANK_SIZE, "WORLD_SIZE", "DEVICE_NUM")
 _OF_ALL = (LOCAL_SIZE, RANK_SIZE, "WORLD_SIZE", TIMEOUT, TORCH_MODE, "HCCL_EXEC_TIMEOUT")
@@ -72,6 +73,13 @@ class TrainingJob:
         return self.record.processes or self.record.guesses
 
     @property
+    def number(self) -> str:
+        """How many processes it has, in words."""
+        if self.cards == 1 and any(each.repeats or not each.count for each in self.processes):
+            return "processes whose number only a run would tell"
+        return count(self.cards, "process", "processes")
+
+    @property
     def unfollowed(self) -> dict[int, str]:
         """The lines that are not decided, each with the reason."""
         return self.record.unfollowed
@@ -98,8 +106,12 @@ class TrainingJob:
             if name in NAMES and each.why:
                 self.unfollowed.setdefault(each.line, each.why)
         rank = process.settings.get(RANK)
-        if process.repeats and rank and not is_unknown(rank.value) and _place(process):
-            self.unfollowed.setdefault(process.line, "how often its loop runs is not known")
+        if rank and not is_unknown(rank.value) and _place(process):
+            if process.repeats:
+                self.unfollowed.setdefault(process.line, "how often its loop runs is not known")
+            elif not process.count and not process.gives_ranks:
+                what = f"how many processes have {RANK}={rank.value} is not known"
+                self.unfollowed.setdefault(process.line, what)
 
 
 def read_job(path: Path) -> TrainingJob:
@@ -218,7 +230,7 @@ def _fewer_than_there_are(group: Sequence[StartedProcess]) -> Iterator[tuple[int
     document S, the environment variable of several cards."""
     jobs: dict[tuple[str, ...], list[StartedProcess]] = {}
     for each in group:
-        if each.count == 1:
+        if each.count == 1 and each.program != "torchrun":  # which gives its own
             names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", LOCAL_SIZE)
             jobs.setdefault(tuple(_value(each, name) for name in names), []).append(each)
     for (*_, world, local), members in jobs.items():

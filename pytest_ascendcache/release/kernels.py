@@ -11,14 +11,22 @@ import errno
 import os
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import chain, islice
 from pathlib import Path
 
 from pytest_ascendcache.caches import read_entries
+from pytest_ascendcache.caches.cards import of_other_cards, own_device
 from pytest_ascendcache.caches.chips import CHIP, QUOTED_CHIP, is_same_chip
-from pytest_ascendcache.caches.recognition import CacheKind, CachePlace, rank_number, recognise
+from pytest_ascendcache.caches.recognition import (
+    KERNEL_STEM,
+    CacheKind,
+    CachePlace,
+    rank_number,
+    recognise,
+)
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH, Release
@@ -283,7 +291,7 @@ def rank_directories(cache: Path) -> dict[int, Path]:
 
 
 def rank_problems(release: Release) -> list[Problem]:
-    """Report caches by rank that lack kernels of a card, or have those of an unknown card."""
+    """Report caches by rank that lack kernels of a card, or have those of another one."""
     found = []
     cards = range(release.cards)
     all_ranks = {cache: rank_directories(cache) for cache in release.caches}
@@ -310,12 +318,22 @@ def rank_problems(release: Release) -> list[Problem]:
         if others:
             wanted = f"caches of {release.cards} cards only"
             found.append(Problem(f"{cache} has {names(others)}", wanted))
+        devices = {rank: _devices(path) for rank, path in sorted(ranks.items())}
+        own = {rank: own_device(each) for rank, each in devices.items() if each}
+        for rank, how in of_other_cards(own).items():
+            found.append(Problem(f"{ranks[rank]}: {how}", "kernels of its own card"))
         infos = (each for path in ranks.values() for each in path.glob("kernel_meta/*.info"))
         said = {chip for each in infos if (chip := _chip_of(each))}
         if foreign := sorted(each for each in said if not is_same_chip(each, release.soc)):
             how = f"{cache} has kernels for {names(foreign)} by their .info"
             found.append(Problem(how, f"kernels for {release.soc}"))
     return found
+
+
+def _devices(rank: Path) -> Counter[int]:
+    """Count the devices in the names of a rank's kernels."""
+    stems = (KERNEL_STEM.fullmatch(each.stem) for each in rank.glob("kernel_meta/*.json"))
+    return Counter(int(match["device"]) for match in stems if match)
 
 
 def _chip_of(info: Path) -> str:

@@ -26,7 +26,9 @@ from pytest_ascendcache.release.shell_grammar import (
     ShellStep,
     simple_commands,
 )
+from pytest_ascendcache.release.shell_input import ShellInput, given_input, read_values, xargs_runs
 from pytest_ascendcache.release.shell_starts import (
+    SLURM_EXPORT,
     Span,
     StartedProcess,
     declared,
@@ -35,6 +37,7 @@ from pytest_ascendcache.release.shell_starts import (
     looks_like_a_start,
     nested_script,
     started,
+    takes_input,
 )
 from pytest_ascendcache.release.shell_words import (
     MOST,
@@ -44,6 +47,7 @@ from pytest_ascendcache.release.shell_words import (
     decided,
     fields_of,
     is_unknown,
+    printed,
     text_of,
 )
 
@@ -114,11 +118,14 @@ class Record:
 @dataclass
 class Shell:
     """Follows commands. ``lane`` is where its processes run one after the other, ``path`` which
-    branches of open questions they are in."""
+    branches of open questions they are in, ``tasks`` how many processes follow it: 0 if only a run
+    would tell."""
 
     record: Record
     names: Names = field(default_factory=Names)
     lane: Span = field(default_factory=Span)
+    input: ShellInput = field(default_factory=ShellInput)
+    tasks: int = 1
     path: tuple[tuple[int, int], ...] = ()
     calls: tuple[str, ...] = ()
     repeats: bool = False
@@ -128,6 +135,10 @@ class Shell:
         """Return a shell that begins with what this one has."""
         own: dict[str, Any] = {"names": self.names.copy(), "hidden": [*self.hidden], **changes}
         return replace(self, **own)
+
+    def beside(self) -> Shell:
+        """Return a shell that runs at the same time as others of the same lane."""
+        return self.child(lane=Span(self.lane, self.record.tick()))
 
     def script(self, text: str, line: int = 1) -> None:
         """Follow a text, as far as its grammar is followed."""
@@ -148,9 +159,8 @@ class Shell:
     def step(self, step: ShellStep) -> Status:
         if not step.background:
             return self.joined(step.pipelines)
-        lane = Span(self.lane, self.record.tick())
         with suppress(_LeaveError):
-            self.child(lane=lane).joined(step.pipelines)
+            replace(self.beside(), input=ShellInput()).joined(step.pipelines)
         return Status.YES
 
     def joined(self, pipelines: Sequence[Pipeline]) -> Status:
@@ -171,9 +181,10 @@ class Shell:
         return status
 
     def pipeline(self, pipeline: Pipeline) -> Status:
-        status = Status.YES
+        status, text = Status.YES, self.input
         for command in pipeline.commands:
-            shell = self if len(pipeline.commands) == 1 else self.child()
+            shell = self if len(pipeline.commands) == 1 else self.child(input=text)
+            text = shell.output(command)
             try:
                 status = shell.command(command)
             except _LeaveError:
@@ -183,7 +194,26 @@ class Shell:
             return status
         return {Status.YES: Status.NO, Status.NO: Status.YES}.get(status, Status.OPEN)
 
+    def output(self, command: ShellCommand) -> ShellInput:
+        """Return what the next command of a pipeline reads from one."""
+        if command.kind != "simple":
+            return ShellInput()
+        fields = [each for word in command.words for each in fields_of(word, self.names)]
+        if fields == ["cat"]:
+            read = self.input if command.source is None else given_input(command.source, self.names)
+            return replace(read)
+        return ShellInput(printed(fields))
+
     def command(self, command: ShellCommand) -> Status:
+        if command.source is None:
+            return self.bare(command)
+        before, self.input = self.input, given_input(command.source, self.names)
+        try:
+            return self.bare(command)
+        finally:
+            self.input = before
+
+    def bare(self, command: ShellCommand) -> Status:
         match command.kind:
             case "simple":
                 return self.simple(command)
@@ -238,7 +268,7 @@ class Shell:
         """Follow each way that an open question may lead to, and go on with what they share."""
         number, ends = self.record.tick(), list[Shell]()
         for at, run in enumerate(runs):
-            shell = self.child(path=(*self.path, (number, at)))
+            shell = self.child(path=(*self.path, (number, at)), input=replace(self.input))
             try:
                 run(shell)
             except _LeaveError as leave:
@@ -247,6 +277,8 @@ class Shell:
                 ends.append(shell)
         if not ends:
             raise left
+        texts = {end.input.text for end in ends}
+        self.input.text = texts.pop() if len(texts) == 1 else None
         if len(ends) == 1:
             self.names, self.path = ends[0].names, ends[0].path
             return Status.OPEN
@@ -289,10 +321,12 @@ class Shell:
         name = fields[0].lstrip("\\")
         if name in self.record.functions:
             return self.call(name, fields[1:], given)
+        if fields == ["exec"]:  # its redirections count for what follows
+            return Status.YES
         builtin = _BUILTINS.get(name)
         if builtin is not None:
-            return builtin(_Use(self, line, words, fields))
-        self.start(line, fields, given)
+            return builtin(_Use(self, line, words, fields, given))
+        _start(self, line, fields, given)
         if name == "exec":
             raise _LeaveError("exit")
         return Status.RAN
@@ -325,36 +359,64 @@ class Shell:
                     self.names.variables[each] = was
         return Status.RAN if status is Status.YES else status
 
-    def start(self, line: int, fields: list[str], given: dict[str, ShellVariable]) -> None:
-        """Record a program that is started, with what is exported and what stands before it."""
-        exported = {key: one for key, one in self.names.variables.items() if one.exported}
-        self.record.settings.update(given)
-        fields, has = declared(fields, {**exported, **given}, line)
-        if (text := nested_script(fields)) is not None:
-            names = Names({**has, "PWD": ShellVariable(self.names.get("PWD") or "$PWD")})
-            self.child(names=names, hidden=[]).script(text, line)
-            return
-        if not fields or handles(fields):
-            return
-        if program := elsewhere(fields):
-            text = " ".join(fields)
-            if looks_like_a_start(fields) and (_OF_STACK.search(text) or {*NAMES} & {*has}):
-                why = f"which of its settings {program} hands on is not known"
-                self.record.unfollowed.setdefault(line, why)
-            return
-        lost = next((each for each in fields[1:] if _OF_STACK.search(each)), "")
-        if lost and looks_like_a_start(fields):
-            why = f"what {fields[0]} makes of {lost} is not known"
-            self.record.unfollowed.setdefault(line, why)
-        now = self.record.tick()
-        span = Span(self.lane, now, now)
-        process = started(line, fields, has, span)
-        process.directory = self.names.get("PWD") or "$PWD"
-        process.path, process.repeats = self.path, self.repeats and self.lane.parent is not None
-        certain = looks_like_a_start(fields) or any(name in NAMES for name in given)
-        found = self.record.processes if certain else self.record.guesses
-        if len(found) < MOST:
-            found.append(process)
+
+def _start(shell: Shell, line: int, fields: list[str], given: dict[str, ShellVariable]) -> None:
+    """Record a program that is started, with what is exported and what stands before it."""
+    record, names = shell.record, shell.names
+    exported = {key: one for key, one in names.variables.items() if one.exported}
+    record.settings.update(given)
+    if fields[0].rpartition("/")[2] == "xargs":
+        _start_each(shell, line, fields, given)
+        return
+    fields, has = declared(fields, {**exported, **given}, line)
+    if (nested := nested_script(fields)) is not None:
+        own = Names({**has, "PWD": ShellVariable(names.get("PWD") or "$PWD")})
+        tasks = shell.tasks * nested[1]
+        shell.child(names=own, hidden=[], tasks=tasks).script(nested[0], line)
+        return
+    if fields and takes_input(fields):
+        shell.input.text = None
+    if not fields or handles(fields):
+        return
+    if program := elsewhere(fields):
+        text = " ".join(fields)
+        if looks_like_a_start(fields) and (_OF_STACK.search(text) or {*NAMES} & {*has}):
+            why = f"which of its settings {program} hands on is not known"
+            record.unfollowed.setdefault(line, why)
+        return
+    lost = next((each for each in fields[1:] if _OF_STACK.search(each)), "")
+    if lost and looks_like_a_start(fields):
+        record.unfollowed.setdefault(line, f"what {fields[0]} makes of {lost} is not known")
+    now = record.tick()
+    process = started(line, fields, has, Span(shell.lane, now, now))
+    process.count *= shell.tasks
+    process.directory = names.get("PWD") or "$PWD"
+    process.path, process.repeats = shell.path, shell.repeats and shell.lane.parent is not None
+    certain = looks_like_a_start(fields) or any(name in NAMES for name in given)
+    found = record.processes if certain else record.guesses
+    if len(found) < MOST:
+        found.append(process)
+
+
+def _start_each(
+    shell: Shell, line: int, fields: list[str], given: dict[str, ShellVariable]
+) -> None:
+    """Follow what ``xargs`` starts: it hands on its environment, and its input says what it is."""
+    runs = xargs_runs(fields, shell.input.all())
+    if isinstance(runs, str):
+        shell.record.unfollowed.setdefault(line, f"what xargs makes of {runs} is not known")
+        return
+    if not runs.certain:
+        shell = shell.child(path=(*shell.path, (shell.record.tick(), 0)), repeats=True)
+    for commands in runs.rounds():
+        lane = Span(shell.lane, shell.record.tick())
+        for command in commands:
+            inner = shell.child(input=ShellInput(""))
+            if runs.at_once != 1:
+                inner = replace(inner, lane=lane).beside()
+            if command and shell.record.turn(line):
+                _start(inner, line, [*command], given)
+        lane.end = shell.record.tick()
 
 
 def _forget(shell: Shell, body: Sequence[ShellStep], words: Sequence[str]) -> None:
@@ -383,6 +445,8 @@ def _set_in(shell: Shell, body: Sequence[ShellStep], seen: set[str]) -> Iterator
 def follow(text: str) -> Record:
     """Follow a script."""
     shell = Shell(Record())
+    for said in re.findall(r"(?m)^#SBATCH\s(?:.*\s)?--export[= ](\S+)", text):
+        shell.names.give(SLURM_EXPORT, said, exported=True)
     with suppress(_LeaveError):
         shell.script(text)
     for name, function in shell.record.functions.items():
@@ -466,9 +530,10 @@ class Loop:
         """Follow one of the turns of a loop of which nobody knows how many there are."""
         shell, steps = self.shell, (*self.command.bodies[0], *body)
         _forget(shell, steps, self.command.words)
-        inner = shell.child(path=(*shell.path, (shell.record.tick(), 0)), repeats=True)
+        path, left = (*shell.path, (shell.record.tick(), 0)), replace(shell.input)
         with suppress(_LeaveError):
-            inner.follow(body)
+            shell.child(path=path, repeats=True, input=left).follow(body)
+        shell.input.text = left.text if left.text == shell.input.text else None
         _forget(shell, steps, self.command.words)
 
     def _matters(self, body: tuple[ShellStep, ...]) -> bool:
@@ -499,6 +564,7 @@ class _Use:
     line: int
     words: list[str]
     fields: list[str]
+    given: dict[str, ShellVariable]
 
 
 def _declare(at: _Use) -> Status:
@@ -538,9 +604,18 @@ def _unset(at: _Use) -> Status:
 
 
 def _read(at: _Use) -> Status:
-    for name in (each for each in at.fields[1:] if each.isidentifier()):
-        at.shell.names.give(name, f"${name}", at.line)
-    return Status.OPEN
+    names, words = at.shell.names, at.fields[1:]
+    options = "".join(each[1:] for each in words if each.startswith("-"))
+    wanted = [each for each in words if each.isidentifier()]
+    separators = at.given.get("IFS", names.variables.get("IFS", ShellVariable(" \t"))).value
+    line, values = at.shell.input.line(), None
+    if line is not None and at.fields[0] == "read" and len(wanted) + bool(options) == len(words):
+        values = read_values(line, options, len(wanted), separators)
+    if values is None:
+        at.shell.input.text = None
+    for name, value in zip(wanted, values or (f"${each}" for each in wanted), strict=True):
+        names.give(name, value, at.line)
+    return Status.OPEN if values is None else _status((line or "").endswith("\n"))
 
 
 def _let(at: _Use) -> Status:

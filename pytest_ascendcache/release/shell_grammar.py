@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _OPERATORS = re.compile(
     r"\n|;;&|;;|;&|;|&>>|&>|&&|&|\|\||\|&|\||<<<|<<-|<<|<>|<&|>>|>&|>\||<|>|\(|\)"
@@ -27,16 +27,28 @@ class ShellError(ValueError):
         self.line = line
 
 
+@dataclass
+class Redirected:
+    """Where a command's input comes from: ``<``, ``<<`` or ``<<<``, the word after it, and the
+    text of a here-document."""
+
+    how: str
+    word: str
+    text: str = ""
+
+
 @dataclass(frozen=True)
 class ShellCommand:
     """One command. Its kind is ``simple``, ``test`` and ``arithmetic``, which have words, or one
     of the compound ones: ``group``, ``subshell``, ``if``, ``while``, ``until``, ``for``, ``case``,
-    ``function``. ``bodies`` are its lists, in their order; for ``case`` those of its patterns."""
+    ``function``. ``bodies`` are its lists, in their order; for ``case`` those of its patterns.
+    ``source`` is what it reads if that is redirected."""
 
     kind: str
     line: int
     words: tuple[str, ...] = ()
     bodies: tuple[tuple[ShellStep, ...], ...] = ()
+    source: Redirected | None = None
 
     def simple(self) -> Iterator[ShellCommand]:
         """Yield the commands in this one that have words only."""
@@ -79,12 +91,15 @@ class _Token:
 
 
 class Lexer:
-    """Words and operators of a script, without comments, redirections and here-documents."""
+    """Words and operators of a script, without comments; redirections of input are in ``sources``
+    until the command that they belong to takes them."""
 
     def __init__(self, text: str, line: int = 1) -> None:
         self.text, self.at, self.line = text, 0, line
         self.redirections = 0
-        self._documents: list[tuple[str, bool]] = []
+        self.sources: list[Redirected] = []
+        self._documents: list[Redirected] = []
+        self._number = ""
 
     def token(self) -> _Token:
         """Return the next token; an empty one at the end."""
@@ -100,14 +115,15 @@ class Lexer:
             if found is None or substitution:
                 word = self._word()
                 if word.isdecimal() and self.text[self.at : self.at + 1] in ("<", ">"):
-                    continue  # the number of a redirected file
+                    self._number = word  # of a redirected file
+                    continue
                 return _Token(word, line, is_word=True)
             operator = self._to(found.end())
             if operator in _REDIRECTIONS:
                 self._redirect(operator)
                 continue
             if operator == "\n":
-                self._skip_documents()
+                self._read_documents()
             return _Token(operator, line, is_word=False)
 
     def _to(self, end: int) -> str:
@@ -122,18 +138,25 @@ class Lexer:
 
     def _redirect(self, operator: str) -> None:
         self._to(self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip(" \t")))
-        word = self._word()
+        source = Redirected(operator if operator in ("<<", "<<-", "<<<") else "<", self._word())
+        number, self._number = self._number, ""
         self.redirections += 1
+        if "<" in operator and number in ("", "0"):
+            self.sources.append(source)
         if operator in ("<<", "<<-"):
-            self._documents.append((re.sub(r"[\"'\\]", "", word), operator == "<<-"))
+            self._documents.append(source)
 
-    def _skip_documents(self) -> None:
-        for end, tabs in self._documents:
+    def _read_documents(self) -> None:
+        for source in self._documents:
+            end, lines = re.sub(r"[\"'\\]", "", source.word), list[str]()
             while self.at < len(self.text):
                 newline = self.text.find("\n", self.at)
                 line = self._to(newline + 1 if newline >= 0 else len(self.text)).rstrip("\n")
-                if (line.lstrip("\t") if tabs else line) == end:
+                line = line.lstrip("\t") if source.how == "<<-" else line
+                if line == end:
                     break
+                lines.append(f"{line}\n")
+            source.text = "".join(lines)
         self._documents.clear()
 
     def _arithmetic(self) -> int:
@@ -261,6 +284,13 @@ class Parser:
         return ShellStep(tuple(pipelines), background)
 
     def _command(self) -> ShellCommand:
+        before = len(self._lexer.sources)
+        command = self._bare_command()
+        own = self._lexer.sources[before:]
+        del self._lexer.sources[before:]
+        return replace(command, source=own[-1]) if own else command
+
+    def _bare_command(self) -> ShellCommand:
         token = self._next
         if not token.is_word and token.text != "(":
             if self._lexer.redirections == self._redirections:

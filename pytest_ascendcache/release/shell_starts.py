@@ -16,24 +16,34 @@ _PROGRAM = re.compile(
 
 _HANDLES = re.compile(
     r"awk|basename|cat|chmod|chown|cp|cut|date|diff|dirname|dos2unix|du|echo|file|find|git"
-    r"|grep|head|install|less|ln|ls|md5sum|mkdir|mv|npu-smi|pgrep|pip|pip3|pkill|printf|ps"
+    r"|grep|head|install|kill|killall|less|ln|ls|md5sum|mkdir|mv|npu-smi|pgrep|pip|pip3|pkill|printf|ps"
     r"|readlink|realpath|rm|rsync|scp|sed|sha256sum|sleep|sort|stat|tail|tar|tee|touch|unzip|vi"
     r"|vim|wc|which|zip"
 )
 """Programs that handle files and texts, whose names say nothing of what is started."""
 
 _ELSEWHERE = re.compile(
-    r"ansible|docker|kubectl|nerdctl|parallel|pdsh|podman|ray|sbatch|srun|ssh|su|sudo|tmux"
-    r"|screen|xargs"
+    r"ansible|docker|kubectl|nerdctl|parallel|pdsh|podman|ray|sbatch|ssh|su|sudo|tmux|screen"
+    r"|xargs"
 )
 """Programs whose processes have another environment, or other arguments, than the script says."""
 
+_READERS = re.compile(r"awk|cat|cut|grep|head|less|md5sum|sed|sha256sum|sort|tail|tee|vi|vim|wc")
+"""Programs that read their input where no file is named."""
+
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_IS_SCRIPT = re.compile(r"(?:^|/)python[\d.]*$|\.(?:py|sh)$")
 _TEXT = re.compile(r"-[a-z]*c")
 _COUNT = re.compile(r"(?:--nproc[-_]per[-_]node|--local_worker_num|--worker_num)[= ](\S+)")
-_COUNT_OF_MPI = re.compile(r"\s-np? (\S+)")
+_COUNT_OF_TASKS = re.compile(r"\s(?:-np? |-n(?=\d)|--ntasks(?:-per-node)?[= ])(\S+)")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_LAUNCHERS = ("torchrun", "msrun", "mpirun", "mpiexec", "deepspeed", "accelerate")
+_OF_TASKS = ("srun", "mpirun", "mpiexec")
+"""Launchers that start a command as several tasks, and hand on the environment to each."""
+
+_LAUNCHERS = ("torchrun", "msrun", *_OF_TASKS, "deepspeed", "accelerate")
+SLURM_EXPORT = "SLURM_EXPORT_ENV"
+"""What ``#SBATCH --export`` sets, and ``srun`` reads."""
+
 _GIVES_RANKS = ("msrun", "deepspeed", "accelerate")
 
 
@@ -122,21 +132,31 @@ def elsewhere(fields: Sequence[str]) -> str:
     return ""
 
 
-def nested_script(fields: Sequence[str]) -> str | None:
-    """Return the text that a shell is given with ``-c``, by whatever it is started."""
+def nested_script(fields: Sequence[str]) -> tuple[str, int] | None:
+    """Return the text that a shell is given with ``-c``, by whatever it is started, and by how many
+    processes it is followed: 0 if only a run would tell."""
     if elsewhere(fields):
         return None
     for at, word in enumerate(fields[:-2]):
         if _name(word) in _SHELLS and _TEXT.fullmatch(fields[at + 1]):
-            return fields[at + 2]
+            return fields[at + 2], processes_of(fields[:at])
     return None
+
+
+def takes_input(fields: Sequence[str]) -> bool:
+    """Return whether a command may read what comes after it in the input of its script."""
+    name = _name(fields[0])
+    return bool(elsewhere(fields) or name in _OF_TASKS or _READERS.fullmatch(name))
 
 
 def declared(
     fields: list[str], has: dict[str, ShellVariable], line: int
 ) -> tuple[list[str], dict[str, ShellVariable]]:
-    """Return a command without its ``env``, and the variables that its program has by it."""
+    """Return a command without its ``env`` and what its launcher hands on, and the variables that
+    its program has by it."""
     kept = list[str]()
+    if _name(fields[0]) == "srun":
+        fields, has = _exported(fields, has, line)
     at = 0
     while at < len(fields):
         word, at = fields[at], at + 1
@@ -157,15 +177,44 @@ def declared(
     return kept, has
 
 
+def _exported(
+    fields: list[str], has: dict[str, ShellVariable], line: int
+) -> tuple[list[str], dict[str, ShellVariable]]:
+    """Return a command of ``srun`` without ``--export``, and what it hands on: everything, unless
+    that option or ``SLURM_EXPORT_ENV`` says otherwise."""
+    said, rest = has.get(SLURM_EXPORT, ShellVariable("ALL")).value, list[str]()
+    words = iter(fields)
+    for word in words:
+        if word == "--export" or word.startswith("--export="):
+            said = word.partition("=")[2] or next(words, "")
+        else:
+            rest.append(word)
+    names = said.split(",")
+    kept = {name: each for name, each in has.items() if "ALL" in names or name in names}
+    for each in filter(None, map(_SETTING.fullmatch, names)):
+        kept[each[1]] = ShellVariable(each[2], line, exported=True)
+    return rest, kept
+
+
+def processes_of(fields: Sequence[str]) -> int:
+    """Return how many processes the launchers in a command make of it; 0 if a run would tell."""
+    names = [_name(each) for each in fields]
+    text = " ".join(fields)
+    before = next((at for at, each in enumerate(fields) if _IS_SCRIPT.search(each)), len(fields))
+    tasks = " ".join(fields[:before]) if {*names} & {*_OF_TASKS} else ""
+    found = [*_COUNT.findall(text), *_COUNT_OF_TASKS.findall(tasks)[:1]]
+    counts = [int(each) if each.isdecimal() else 0 for each in found]
+    alone = not {*names} & ({*_LAUNCHERS} - {"torchrun"})
+    return max(counts, default=int(alone))
+
+
 def started(
     line: int, fields: Sequence[str], has: dict[str, ShellVariable], span: Span
 ) -> StartedProcess:
     """Return the process of a command."""
-    text = " ".join(fields)
-    program = next((name for each in fields if (name := _name(each)) in _LAUNCHERS), "")
-    found = [*_COUNT.findall(text), *(_COUNT_OF_MPI.findall(text) if "mpi" in program else ())]
-    counts = [int(each) if each.isdecimal() else 0 for each in found]
-    return StartedProcess(line, program, has, span, max(counts, default=0 if program else 1))
+    names = [name for each in fields if (name := _name(each)) in _LAUNCHERS]
+    program = next((each for each in names if each in _GIVES_RANKS), "".join(names[:1]))
+    return StartedProcess(line, program, has, span, processes_of(fields))
 
 
 def _name(word: str) -> str:

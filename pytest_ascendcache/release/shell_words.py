@@ -185,7 +185,8 @@ def _values(text: str, names: Names) -> list[str]:
         number = arithmetic(text[3:-2], names)
         return [text if number is None else str(number)]
     if text.startswith(("$(", "`")):
-        return [_output(text[2 if text[0] == "$" else 1 : -1], names) or text]
+        output = output_of(text[2 if text[0] == "$" else 1 : -1], names)
+        return [(output or "").rstrip("\n") or text]
     if text.startswith("$'"):
         return [text[2:-1]]
     inner = text[2:-1] if text.startswith("${") else text[1:]
@@ -243,30 +244,50 @@ def _changed(value: str, how: str, word: str, names: Names) -> str | None:
     return value if how or not word else None
 
 
-def _output(command: str, names: Names) -> str:
-    """Return what a command prints that only counts or repeats; empty if that is unknown."""
+def output_of(command: str, names: Names) -> str | None:
+    """Return what a command prints that only counts or repeats; nothing if that is unknown."""
     words = list[str]()
     try:
         lexer = Lexer(command)
         while (token := lexer.token()).text:
             words += fields_of(token.text, names) if token.is_word else ["$"]
     except ShellError:
-        return ""
+        return None
+    return printed(words)
+
+
+def printed(words: Sequence[str]) -> str | None:
+    """Return what the program of some words prints; nothing if only a run would tell."""
     if not words or any(map(is_unknown, words)):
-        return ""
+        return None
     program, *arguments = words
     if program == "echo" and arguments[:1] != ["-e"]:
-        return " ".join(each for each in arguments if each != "-n")
+        end = "" if arguments[:1] == ["-n"] else "\n"
+        return " ".join(each for each in arguments if each != "-n") + end
     if program == "expr":
-        number = arithmetic(" ".join(arguments), names)
-        return "" if number is None else str(number)
+        number = arithmetic(" ".join(arguments), Names())
+        return None if number is None else f"{number}\n"
+    if program == "printf" and arguments:
+        return _formatted(*arguments)
     if program == "seq" and 0 < len(arguments) < 4 and all(map(_is_number, arguments)):
         numbers = [int(each) for each in arguments]
         first = numbers[0] if len(numbers) > 1 else 1
         step = numbers[1] if len(numbers) > 2 else 1
         last = numbers[-1] + (1 if step > 0 else -1)
-        return "\n".join(map(str, islice(range(first, last, step or 1), MOST + 1)))
-    return ""
+        return "".join(f"{each}\n" for each in islice(range(first, last, step or 1), MOST + 1))
+    return None
+
+
+def _formatted(form: str, *values: str) -> str | None:
+    """Return what ``printf`` prints of words and of what ends them."""
+    parts = re.split("%[sd]", form.replace("\\n", "\n").replace("\\t", "\t"))
+    size = len(parts) - 1
+    if any({*each} & {*"%\\"} for each in parts):
+        return None
+    turns = range(0, max(len(values), 1), size) if size else range(1)
+    rows = ([*values[at : at + size], *[""] * size][:size] for at in turns)
+    texts = (each for row in rows for each in zip(parts, [*row, ""], strict=True))
+    return "".join(part + value for part, value in texts)
 
 
 def _is_number(text: str) -> bool:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from pytest_ascendcache.reports.requests import combination, deciding
+from pytest_ascendcache.words import count
 
 _NOTATION = re.compile(
     r"^(assert\b|where\b|\+ |[-+?] |\+  |E  |>  |At index|Full diff|Use -v"
@@ -45,6 +46,8 @@ _HEADINGS = ("outcome differs", "fate differs", "aged entries differ")
 UNEXPLAINED = "what was observed is not what was expected"
 _MEGABYTE = 1_048_576
 _LONGEST = 400
+_MORE = 25
+"""Room for the words that more problems follow."""
 _READ = 2000
 """How many characters of a line are read: a sentence is not longer."""
 
@@ -106,7 +109,8 @@ def _what(check: Mapping[str, Any]) -> str:
 
 
 def _all_pairs(message: str) -> str:
-    """All problems of a release, each as what was observed and expected; empty if there is one."""
+    """The problems of a release, as many as there is room for, each as what was observed and
+    expected; empty if there is one."""
     found: list[list[str]] = []
     for line in message.splitlines():
         kind, _, text = line.partition(": ")
@@ -114,8 +118,14 @@ def _all_pairs(message: str) -> str:
             found.append([text])
         elif kind == "expected" and found:
             found[-1].append(text)
-    pairs = [f"{each[0]}; expected: {each[-1]}" for each in found if len(each) > 1]
-    return shortened("; also: ".join(pairs)) if len(pairs) > 1 else ""
+    pairs = [shortened(f"{each[0]}; expected: {each[-1]}") for each in found if len(each) > 1]
+    told = 1
+    while told < len(pairs) and len("; also: ".join(pairs[: told + 1])) <= _LONGEST - _MORE:
+        told += 1
+    beyond = re.search(r"^and (\d+) more$", message, re.MULTILINE)
+    left = len(pairs) - told + (int(beyond[1]) if beyond else 0)
+    more = [count(left, "more problem")] if left else []
+    return "; also: ".join(pairs[:told] + more) if len(pairs) > 1 else ""
 
 
 def sentences(message: str) -> list[str]:

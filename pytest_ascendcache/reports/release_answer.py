@@ -22,6 +22,8 @@ def release_answer(
     caches. ``compiler`` describes what compiled it, empty if nothing did; ``missing`` checks of the
     run gave no verdict.
     """
+    # pytest writes a character that is not ASCII as an escape, unless its configuration forbids it.
+    ids = {*ids, *(each.encode("unicode_escape").decode() for each in ids)}
     audits = tuple(f"-{each}" for each in ids)  # an audit's check is named after its rule, too
     inner = [each.check.partition("[")[2].removesuffix("]") for each in records]
     own = [

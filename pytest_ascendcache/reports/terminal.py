@@ -25,7 +25,7 @@ from pytest_ascendcache.reports.answer import (
     promising,
 )
 from pytest_ascendcache.reports.baseline import News
-from pytest_ascendcache.reports.cause import Cause, Check
+from pytest_ascendcache.reports.cause import UNDECIDED, Cause, Check
 from pytest_ascendcache.reports.causes import causes_of
 from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.reasons import UNEXPLAINED, shortened
@@ -471,7 +471,8 @@ def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
         ending = translated(note["ending"], terminal.language)
         terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
         _output(terminal, note["output"])
-    for step in evidence["steps"][-1:]:
+    of_files = check["rule"].startswith("release/") and check["verdict"] not in UNDECIDED
+    for step in () if of_files else evidence["steps"][-1:]:
         request = asks_a_cache(step["command"])
         shown = str(request_of(step["command"])) if request else ""
         terminal.labelled("t_request" if request else "", shown)

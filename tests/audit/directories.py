@@ -1194,6 +1194,22 @@ def static_kernel_outputs(root: Path) -> None:
 
 
 @sound()
+def a_package_has_a_second_name(root: Path) -> None:
+    run = static_outputs(root)
+    run.with_name("static_kernel_latest.run").symlink_to(run.name)
+    later = package(run.parents[1] / "ts20261121150000234567_pid42_outputs/kept.bin")
+    later.with_suffix(".run").symlink_to(later.name)
+
+
+@unsound(FAIL)
+def a_cut_package_has_its_name_from_a_link(root: Path) -> None:
+    run = static_outputs(root)
+    kept = run.rename(run.with_name("kept.bin"))
+    kept.write_bytes(kept.read_bytes()[:-3])
+    run.symlink_to(kept.name)
+
+
+@sound()
 def a_package_is_used_again(root: Path) -> None:
     run = static_outputs(root)
     put(run.parent / "41_opcompile_selected/Add_float_ND_1_8_0.json", {"op_type": "Add"})

@@ -174,6 +174,19 @@ def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
     assert not look(tmp_path).found
 
 
+def test_ranks_with_each_others_kernels_are_noted(tmp_path: Path) -> None:
+    ranks(tmp_path)
+    assert Check.RANKS_AGREE not in look(tmp_path).notes
+    (tmp_path / "rank_0").rename(tmp_path / "moved")
+    (tmp_path / "rank_1").rename(tmp_path / "rank_0")
+    (tmp_path / "moved").rename(tmp_path / "rank_1")
+    result = look(tmp_path)
+    assert Check.RANKS_AGREE not in result.found
+    (note,) = result.notes[Check.RANKS_AGREE]
+    assert "ranks 0, 1 have kernels whose names are for cards 1, 0" in note
+    assert "if no rank table maps them so" in note
+
+
 def test_duplicates_of_ranks_are_counted(tmp_path: Path) -> None:
     ranks(tmp_path)
     (note,) = look(tmp_path).notes[Check.RANK_DUPLICATES]
@@ -405,6 +418,15 @@ def test_a_graph_of_zeros_was_lost(tmp_path: Path) -> None:
     assert broken(look(tmp_path)) == {Check.WHOLE_OBJECTS.value}
 
 
+def test_what_an_installer_leaves_is_not_foreign(tmp_path: Path) -> None:
+    place = installed_kernels(tmp_path) / "static_kernel_261121150000"
+    holder = "5bce98f7.85ff466e-67b7-4d82-b69f-bdab95339ef0.4026531836.138.506"
+    for name in ("installer.pyz", "package.json", f"leases/{holder}"):
+        put(place / name, "{}")
+    account = look(tmp_path).account
+    assert (account.foreign.count, account.unread.count) == (0, 0)
+
+
 def test_installed_kernels_may_be_listed_and_gone(tmp_path: Path) -> None:
     place = installed_kernels(tmp_path)
     (place / "config.ini").write_text("load_priority=static_kernel_261121150000,gone,../evil\n")
@@ -498,7 +520,9 @@ def test_a_large_file_of_limits_is_not_called_empty_and_each_fault_of_it_is_coun
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda data: data + b"x" * 999, "has 999 bytes more than its head says"),
+        (lambda data: data + b"x" * 999, "is longer than its head says, by 999 bytes"),
+        (lambda data: data + b"x", "is longer than its head says, by 1 byte"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "its lines end in CR LF"),
         (lambda data: data[:-60] + b"?" + data[-59:], "sha256 of the payload is"),
         (lambda data: data[:-40], "is cut: a ZIP archive has its directory at the end"),
     ],

@@ -83,6 +83,7 @@ def test_the_example_passes_once_its_manifest_is_written(gate: Gate) -> None:
             "*bert-base-layer, new cache: 17 of 17 kernels served",
             "*pass 1 *release/cards-get-one-kernel*",
             "*pass 1 *release/manifest*",
+            "not applicable: * rules: *release/every-card-has-a-cache*",
         ]
     )
 
@@ -291,26 +292,32 @@ def test_tables_of_the_operator_package_the_release_names_go_first(gate: Gate) -
 
 
 def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
-    gate.simplify(("cards = 2", 'caches = ["cache"]'))
+    gate.simplify(("cards = 2", 'caches = ["缓存"]'))
     compiled = gate.pytester.run(
         *(ATC, f"--singleop={gate.file.parent / 'single.json'}", "--output=out"),
         *("--soc_version=Ascend910B1", "--op_compiler_cache_mode=enable"),
-        *(f"--op_compiler_cache_dir={gate.file.parent / 'cache'}",),
+        *(f"--op_compiler_cache_dir={gate.file.parent / '缓存'}",),
         f"--op_precision_mode={gate.file.parent / 'bert.ini'}",
     )
     assert compiled.ret == 0
     result = gate.judge("--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*bert-base-layer, cache: 1 of 1 kernels served"])
-    (kernel,) = (gate.file.parent / "cache").rglob("*.o")
+    result.stdout.fnmatch_lines(["*bert-base-layer, 缓存: 1 of 1 kernels served"])
+    (kernel,) = (gate.file.parent / "缓存").rglob("*.o")
     kernel.write_bytes(kernel.read_bytes()[:-1] + b"!")
-    before = _files(gate.file.parent / "cache")
-    verdicts = gate.verdicts()
+    before = _files(gate.file.parent / "缓存")
+    broken = gate.judge("--ascend-report=report.json")
+    report = json.loads((gate.pytester.path / "report.json").read_text())
+    verdicts = {rule["id"]: rule["verdict"] for rule in report["rules"]}
     assert verdicts["audit/digests"] == "fail"
+    broken.stdout.fnmatch_lines(
+        ["Release * 2 rules broken (release/cached-is-fresh, audit/digests)*"]
+    )
+    broken.stdout.no_fnmatch_line("request *")  # the last of many compiles is nobody's request
     assert verdicts["release/cached-is-fresh"] == "fail"  # it reuses no entry: nothing is served
     told = (gate.pytester.path / "report.json").read_text()
     assert "it has 1 of 1 names, and what is under them is not taken" in told
-    assert _files(gate.file.parent / "cache") == before
+    assert _files(gate.file.parent / "缓存") == before
 
 
 def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:

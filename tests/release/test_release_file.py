@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -577,6 +578,47 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
             [],
         ),
         ("if [ -f a ]; then RANK_ID=0 python a &\nelse RANK_ID=0 python b &\nfi", []),
+        ("while read -r r; do RANK_ID=$r python a & done <<'E'\n0\n1\nE", []),
+        ("while read r h; do RANK_ID=$r python a & done <<-E\n\t2 a\n\t2 b\n\tE", ["2 for 2 of 2"]),
+        ("while IFS=, read h r; do RANK_ID=$r python a & done <<E\na,$N\nb,3\nE", ["RANK_ID=3"]),
+        ("seq 2 | while read r; do RANK_ID=7 python a & done", ["RANK_ID=7 for 2 of 2"]),
+        ("while read r; do RANK_ID=0 python a & done < <(printf '%s\\n' 0 1)", ["for 2 of 2"]),
+        ("while read r; do RANK_ID=0 python a & done <<< 0", []),
+        (
+            "read r <<< 2\nexport RANK_SIZE=2\nRANK_ID=$r python a",
+            ["RANK_ID=2, and RANK_SIZE is 2"],
+        ),
+        ("while read r; do ssh $r mkdir c; RANK_ID=$r python a & done <<E\n0\n0\nE", []),
+        ("seq 0 7 | xargs -P 8 -I{} env RANK_ID={} python a.py", []),
+        ("seq 0 7 | xargs -P8 -I @ env RANK_ID=1 python a.py @", ["RANK_ID=1 for 8 of 8"]),
+        ("export RANK_ID=0\nseq 0 7 | xargs -I{} python a.py {}", []),
+        ("echo 0 1 | xargs -n 1 -P 0 sh -c 'RANK_ID=0 python a.py $0'", ["RANK_ID=0 for 2 of 2"]),
+        ("cat <<E | xargs -P 2 -i sh -c 'RANK_ID={} python a.py'\n1\n1\nE", ["1 for 2 of 2"]),
+        ("cat hosts | xargs -P 2 -I{} env RANK_ID={} python a.py", []),
+        ("exec > log 2>&1\nfor i in 0 1; do RANK_ID=0 python a & done", ["RANK_ID=0 for 2 of 2"]),
+        ("export RANK_ID=0\ncat files | xargs -n 1 python convert.py", []),
+        (
+            "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=1\n"
+            "for i in 0 1; do torchrun --nnodes=2 --node_rank=$i a.py & done",
+            [],
+        ),
+        ("export RANK_SIZE=2\nsrun -n 2 bash -c 'RANK_ID=$SLURM_PROCID python a.py'", []),
+        ("srun -n 2 bash -c 'RANK_ID=0 python a.py'", ["RANK_ID=0 for all of 2"]),
+        ("export RANK_ID=0\nsrun --ntasks=2 python a.py -n 9", ["RANK_ID=0 for all of 2"]),
+        ("mpirun -np 2 bash -c 'RANK_ID=0 exec python a.py'", ["RANK_ID=0 for all of 2"]),
+        (
+            "export HCCL_CONNECT_TIMEOUT=600\nsrun --export=ALL,RANK_ID=0 -n 2 python a.py",
+            ["RANK_ID=0 for all of 2"],
+        ),
+        (
+            "export HCCL_CONNECT_TIMEOUT=600\nsrun --export=A python a.py &\npython b.py",
+            ["HCCL_CONNECT_TIMEOUT is 600 for process 1, and unset for others"],
+        ),
+        (
+            "#SBATCH --export=NONE\nexport MS_COMPILER_CACHE_PATH=/c\nsrun python a.py &\n"
+            "srun python b.py",
+            ["no process that the script starts has it"],
+        ),
     ],
 )
 def test_each_process_of_a_script_has_its_own_settings(
@@ -617,12 +659,21 @@ def test_what_only_a_run_would_tell_is_named(
 ) -> None:
     path = tmp_path / "run.sh"
     path.write_text("export HCCL_CONNECT_TIMEOUT=${T:-60}\npython a.py\n")
-    init(["--job", str(path)])
+    assert init(["--job", str(path)]) == 0
     told = "run.sh:1: HCCL_CONNECT_TIMEOUT=${T:-60} is not judged: only a run would tell its value"
     assert told in capsys.readouterr().out
     for spelling in ("--ascend-language", "--language", "--lang"):
         init([f"{spelling}=zh", "--job", str(path)])
         assert "运行时才知道其取值" in capsys.readouterr().out
+
+
+def test_what_srun_alone_tells_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("srun bash -c 'RANK_ID=$SLURM_PROCID python train.py'\n")
+    assert init(["--job", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "RANK_ID=$SLURM_PROCID is not judged: only a run would tell its value" in told
+    assert "1 setting for processes whose number only a run would tell: 0 faults" in told
 
 
 def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
@@ -774,6 +825,9 @@ def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
         ("for i in 0 1; do RANK_ID=$i sudo python a.py & done", "which of its settings sudo hands"),
         ("case $1 in a) export RANK_ID=0;; esac\npython a.py", "whether it counts depends on $1"),
         ("while read h; do RANK_ID=0 python a.py & done", "how often its loop runs"),
+        ("cat hosts | xargs -P 2 -I{} env RANK_ID=0 python a.py", "how often its loop runs"),
+        ("seq 2 | xargs -0 env RANK_ID=0 python a.py", "what xargs makes of -0 is not known"),
+        ("export RANK_ID=0\nsrun python a.py", "how many processes have RANK_ID=0 is not known"),
         ("RANK_ID=0 python a.py\nif true; then", "the grammar is not followed"),
     ):
         script.write_text(text)
@@ -882,6 +936,11 @@ def test_cards_with_graphs_are_no_cards_without_a_cache_and_chips_are_compared(
     graphs(tmp_path / "cache")
     text = "soc = 'Ascend910B1'\ncards = 2\ncaches = 'cache'"
     assert rank_problems(_read(tmp_path, text)) == []
+    for rank in (0, 1):
+        rank_kernel(tmp_path / f"cache/rank_{rank}/kernel_meta", "mul", 0)
+    (problem,) = rank_problems(_read(tmp_path, text))
+    assert "rank_1: has kernels whose names end in _0, for card 0" in problem.found
+    shutil.rmtree(tmp_path / "cache/rank_1/kernel_meta")
     kernel = rank_kernel(tmp_path / "cache/rank_0/kernel_meta", "add", 0)
     edit(kernel.metadata.with_suffix(".info"), lambda fields: fields.update(soc="Ascend310P3"))
     (problem,) = rank_problems(_read(tmp_path, text))

@@ -345,6 +345,15 @@ def test_each_broken_rule_of_a_release_is_a_cause_that_names_all_problems() -> N
     assert len(found) == 2
     told = next(each.reason for each in found if each.rule == "release/precision-file-valid")
     assert told == "line 1 is bad; expected: good; also: line 2 is worse; expected: best"
+    lines = "\n".join(
+        f"observed: kernel {chr(32).join([each * 9] * 9)}\nexpected: good" for each in "abcdefgh"
+    )
+    (many,) = causes(
+        [_broken("test_r.py::test_manifest", "release/manifest", f"{lines}\nand 4 more",
+                 observed="kernel a", expected="good", facts=facts)]
+    )  # fmt: skip
+    assert many.reason.count("; expected: good") == 3
+    assert many.reason.endswith("; expected: good; also: 9 more problems")
 
 
 def test_what_a_bad_precision_file_leaves_open_is_no_cause_of_its_own() -> None:

@@ -84,6 +84,29 @@ def own_device(devices: Counter[int]) -> int:
     return min(devices, key=lambda each: (-devices[each], each))
 
 
+def exchanged(own: dict[int, int]) -> str:
+    """Return a note about cards whose kernels are named for each other's devices, as a table of
+    ranks may map them; empty if there are none."""
+    found = [number for number, device in own.items() if device in own and own[device] != device]
+    if not found:
+        return ""
+    ranks, cards = (", ".join(map(str, each)) for each in (found, [own[each] for each in found]))
+    return (
+        f"ranks {ranks} have kernels whose names are for cards {cards}, in this order: if no rank "
+        "table maps them so, their directories were exchanged, and they compile all of them again"
+    )
+
+
+def of_other_cards(own: dict[int, int]) -> dict[int, str]:
+    """Return what is wrong with the cards whose kernels are those of another card."""
+    return {
+        number: f"has kernels whose names end in _{device}, for card {device}: card {number} looks "
+        f"for its own number, so it compiles them while the others wait, unless every process sees "
+        f"one card only (ASCEND_RT_VISIBLE_DEVICES)"
+        for number, device in copied(own).items()
+    }
+
+
 def copied(own: dict[int, int]) -> dict[int, int]:
     """Return the cards whose kernels are named for another card's device, with that device.
 
