@@ -108,6 +108,7 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
     shelf = _many(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment(4, 50))
     due, gone = shelf.aged(run, CacheLimits(4, 50))
+    shelf.needs_file_times(due.must_go, due.must_stay)
     torn = {name for name in NAMES if len(set(shelf.there(name))) > 1}
     wrong = {"left": due.must_go - gone, "gone": gone & due.must_stay}
     detail = ", ".join(

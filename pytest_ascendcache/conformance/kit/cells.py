@@ -29,7 +29,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
 )
 from pytest_ascendcache.conformance.kit.judge import Judge, Known
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
+from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, dated, edit_ini
 from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import (
@@ -248,7 +248,7 @@ def _aging_facts(observed: Observed, shelf: Shelf, cell: Cell, *, is_used: bool)
     limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
     judge = replace(observed.judge, subject=shelf.limiting(observed.run))
     due, gone = shelf.aged(observed.run, limits)
-    return judge.aging(due, _IDLE, gone, shelf.torn(), limits, is_used)
+    return dated(observed.cache, judge.aging(due, _IDLE, gone, shelf.torn(), limits, is_used))
 
 
 def kernel_facts(observed: Observed, cell: Cell) -> list[Fact]:

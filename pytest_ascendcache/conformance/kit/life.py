@@ -25,6 +25,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     NOT_TAKEN,
     ORPHANS,
     Shelf,
+    dated,
     names_limit,
 )
 from pytest_ascendcache.conformance.kit.states import is_unused
@@ -307,8 +308,8 @@ class Life:
         findings.asked.add(aged.question)
         due, gone = shelf.aged(run, aged.limits)
         healed = sum(not any(map(Path.exists, each)) for each in aged.halves)
-        own = aged.orphans // len(ORPHANS) * healed or aged.orphans
-        without_orphans = shelf.expected(run, aged.limits, without=own)
+        own, limits = aged.orphans // len(ORPHANS) * healed or aged.orphans, aged.limits
+        without_orphans = shelf.expected(run, limits, without=own)
         if aged.orphans_may_go or healed:  # before or after the entries, or not in this run
             due = due.where_both(without_orphans)
         stays = due.must_go - gone
@@ -317,7 +318,7 @@ class Life:
         if stays and shelf.renewed(stays):
             question = Question.MOUNT
         judge = replace(judge, subject=shelf.limiting(run, aged.limits))
-        for fact in judge.aging(due, shelf.names, gone, shelf.torn(), aged.limits):
+        for fact in dated(self.cache, judge.aging(due, shelf.names, gone, shelf.torn(), limits)):
             half = fact.observed == Aged.HALF.value
             findings.note(aged.question if half else question, [fact])
         limit, value = aged.bad

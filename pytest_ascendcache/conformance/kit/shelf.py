@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -188,16 +188,19 @@ class Shelf:
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
     def aged(self, run: Run, limits: CacheLimits) -> tuple[Aging, frozenset[str]]:
-        """What has to be gone after a run, and what is: see :meth:`expected` and
-        :meth:`let_store`."""
+        """What has to be gone after a run that uses the cache, and what is: see :meth:`expected`
+        and :meth:`let_store`. What is wrong is to be :func:`dated`."""
         due = self.expected(run, limits)
-        self.let_store(run, due.must_go)
-        self.needs_file_times(due.must_go, due.must_stay)
+        self._let_age(run, due.must_go)
         return due, frozenset(self._gone())
 
     def let_store(self, run: Run, due: Iterable[str]) -> None:
         """If none of the entries that are ``due`` went in a run that stored nothing, make the run
         again with an operator that is new: no document says that a run ages which only reuses."""
+        self._let_age(run, due)
+        self.needs_file_times(due)
+
+    def _let_age(self, run: Run, due: Iterable[str]) -> None:
         new = run.after.files.keys() - run.before.files.keys()
         stored = any(path.endswith(".o") for path in new)
         if due and not stored and not {*due} & {*self._gone()}:
@@ -206,14 +209,11 @@ class Shelf:
             self._cache.again(replace(request, operators=operators, output=output))
         if due and not {*due} & {*self._gone()} and not self.are_taken():
             raise NotDecidable(NOT_TAKEN)
-        self.needs_file_times(due)
 
     def needs_file_times(self, due: Iterable[str], stay: Iterable[str] = ()) -> None:
-        """Raise NotDecidable if other entries are gone than are ``due``, and the toolchain writes
-        down when entries are used: there it has no word of those that were laid."""
-        right = Aging(frozenset(due), frozenset(stay)).allows(self._gone())
-        if not right and _remembered(_WRITES_USES, self._cache, _writes_uses):
-            raise NotDecidable(WRITES_USES)
+        """Raise NotDecidable if other entries are gone than are ``due``: see :func:`dated`."""
+        if not Aging(frozenset(due), frozenset(stay)).allows(self._gone()):
+            dated(self._cache, [WRITES_USES])
 
     def are_taken(self) -> bool:
         """Whether entries that are laid are its own to the toolchain, and not other people's files,
@@ -379,6 +379,14 @@ def _writes_uses(cache: CacheUnderTest) -> bool:
         files = filter(Path.is_file, elsewhere.root.rglob("*"))
         contents.append({path: path.read_bytes() for path in files})
     return bool(contents[0].items() ^ contents[1].items())
+
+
+def dated(cache: CacheUnderTest, wrong: list[Any]) -> list[Any]:
+    """What is wrong with the entries that aged. Raises NotDecidable if something is, and the
+    toolchain writes down when entries are used: there it has no word of those that were laid."""
+    if bool(wrong) and _remembered(_WRITES_USES, cache, _writes_uses):
+        raise NotDecidable(WRITES_USES)
+    return wrong
 
 
 def _is_taken(cache: CacheUnderTest) -> bool:
