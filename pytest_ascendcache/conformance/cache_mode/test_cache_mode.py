@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 )
 from pytest_ascendcache.contract import DebugConfig, EntryState, expected_outcomes
 from pytest_ascendcache.contract.facts import Subject, SubjectKind, outcome_fact
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.probes import PROBES
 
@@ -152,6 +153,19 @@ def test_enable_reuses_whatever_a_node_is_called(cache: CacheUnderTest) -> None:
     for expected in (NEW, HIT):
         run = cache.compile(*operators, mode=ENABLE)
         assert {each.name: run[each] for each in operators} == dict.fromkeys(names, expected)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_after_a_run_that_failed(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """A run that reuses two entries and ends at an operator of no known type."""
+    cache.warm(add, exp)
+    unknown = replace(exp, type="NoSuchOperator", name="unknown")
+    if cache.attempt(add, exp, unknown, mode=ENABLE).succeeded:
+        raise NotDecidable(f"{unknown} is compiled")
+    run = cache.compile(add, exp, mode=ENABLE)
+    assert run[add] == run[exp] == HIT
 
 
 @rule("cache-mode/enable-reuses")

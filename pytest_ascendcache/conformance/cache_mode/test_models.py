@@ -76,14 +76,18 @@ def test_modes_and_debug_switches_hold_for_a_model(
     cache: CacheUnderTest, models: ModelsUnderTest
 ) -> None:
     """Debugging and ``disable`` serve nothing, ``force`` compiles everything, and whatever a node
-    is fused with that is listed by its name or type, something is compiled."""
+    is fused with that is listed by its name or type, something is compiled; beside a precision
+    file, too."""
     models.warm()
     facts: list[Fact] = []
     types = {node.type: f"OpType::{node.type}" for node in PLAIN.nodes if node.type in _SAME_NAME}
-    for item in (*(node.name for node in PLAIN.nodes), *types.values()):
-        text = DebugConfig(listed=(item,)).text()
-        parts = models.convert({"op_debug_config": models.file("debug.cfg", text)})
-        facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
+    kept = models.file("model.ini", PrecisionFile.of({"Tanh": HIGH_PRECISION}).content)
+    for options in ({}, {"op_precision_mode": kept}):
+        models.convert(options)
+        for item in (*(node.name for node in PLAIN.nodes), *types.values()):
+            listed = models.file("debug.cfg", DebugConfig(listed=(item,)).text())
+            parts = models.convert({**options, "op_debug_config": listed})
+            facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
     parts = models.convert({"op_debug_level": "1"})
     facts += _served(cache, parts, _option("--op_debug_level", "1"), 0)
     cache.mark()

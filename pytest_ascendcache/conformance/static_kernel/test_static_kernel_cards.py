@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -281,6 +282,47 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
     missing = [str(each) for key, each in needed.items() if key not in compiled]
     assert missing == [], kernels.evidence.found(
         Delivery.NOTHING, f"no card gave {missing} to op_compiler"
+    )
+
+
+@rule("static-kernel/first-card")
+def test_cards_that_run_in_directories_of_their_own_are_compiled_for(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """Each card's build directory lies in its own directory, and is named relative to it."""
+    networks = [probe_network("Square"), probe_network("Abs")]
+    stand_in = kernels.stand_in(*NETWORK.operators)
+    with meeting_place(2) as place:
+        requests = gang(kernels, networks, place.port, ["2"] * 2, stand_in.path)
+        for rank, each in enumerate(requests):
+            work = kernels.sandbox / f"device{rank}"
+            (work / "build").mkdir(parents=True)
+            named = (
+                "build" if word == str(kernels.build) else word for word in each.request.arguments
+            )
+            request = replace(each.request, work=work, arguments=tuple(named))
+            requests[rank] = replace(each, request=request)
+        runs = kernels.together(*requests)
+    if not all(run.succeeded for run in runs):
+        raise NotDecidable(f"a relative build directory is refused: {runs[0].result.ending}")
+    needed = {simplified_key(OperatorInfo.of(op)) for each in networks for op in each.operators}
+    assert needed <= _given(stand_in, 2), kernels.evidence.found(
+        Delivery.NOTHING, "operators of a card in another directory are not given to op_compiler"
+    )
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_an_op_compiler_may_print_much(kernels: StaticKernelsUnderTest) -> None:
+    """More than a pipe holds, on both streams."""
+    prints = "yes | head -n 200000; yes | head -n 200000 >&2"
+    stand_in = kernels.stand_in(*NETWORK.operators, before=prints, marked=True)
+    request = kernels.client(NETWORK, build=kernels.build, op_compiler=stand_in.path)
+    with kernels.started(request.request) as processes:
+        (run,) = _ended(kernels, [request], processes)
+    what = "the client waits for an op_compiler that prints much"
+    assert run.result.returncode is not None, kernels.evidence.found(Ending.NO_END, what)
+    assert run.kernels == {IMPOSTOR}, kernels.evidence.found(
+        Delivery.NOTHING, "an op_compiler that prints much compiles in vain"
     )
 
 

@@ -198,3 +198,15 @@ def models_fail_beside_others(self, right, fs, entry, expected):
     if self.memory.model and self.memory.warm and data is None:
         raise AtcError("E40021", "The cache has no entry for a node.")
     return data
+
+
+@defect(OUTCOME, overrides=FusionPolicy.fuse, memory={"by_file": False}, found_later=True)
+def a_precision_file_hides_the_list_from_fusion(self, right, graph, allows, off):
+    """With a precision file what is in op_debug_list is fused all the same."""
+    return right(graph, (lambda _: True) if self.memory.by_file else allows, off)
+
+
+@a_precision_file_hides_the_list_from_fusion.also(ImplementationPolicy.select)
+def _(self, right, options, environ):
+    self.memory.by_file = bool(options.precision_mode)
+    return right(options, environ)

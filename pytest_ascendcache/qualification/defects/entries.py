@@ -16,9 +16,11 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.kernels import KernelError, implementations
 from pytest_ascendcache.reference.om import om_name
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
@@ -485,3 +487,27 @@ def hits_need_write_access(self, right, fs, entry):
     """A hit fails if the access times of its entry cannot be set."""
     for path in (entry.metadata, entry.object):
         fs.renew_access_time("lookup.renew", path)
+
+
+@defect(
+    "cache-mode/enable-reuses",
+    overrides=LookupPolicy.find,
+    memory={"served": []},
+    found_later=True,
+)
+def a_failed_run_withdraws_its_hits(self, right, fs, entry, metadata):
+    """A run that cannot compile an operator removes the entries of those before it."""
+    found = right(fs, entry, metadata)
+    if found is not None:
+        self.memory.served = [*self.memory.served, entry]
+    return found
+
+
+@a_failed_run_withdraws_its_hits.also(KeyPolicy.stem)
+def _(self, right, inputs):
+    try:
+        implementations(inputs.operator)
+    except KernelError:
+        for path in (path for each in self.memory.served for path in (each.metadata, each.object)):
+            path.unlink(missing_ok=True)
+    return right(inputs)

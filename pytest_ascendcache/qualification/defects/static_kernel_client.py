@@ -67,6 +67,13 @@ def default_is_working_directory(self, right, given, *_):
     return right(given, Path.cwd())
 
 
+@defect(FIRST, overrides=TreePolicy.build_directory, found_later=True)
+def build_directories_stay_relative(self, right, given, *more):
+    """Other cards are told a relative build directory as it is, and look for it in their own."""
+    path = right(given, *more)
+    return Path(given) if given else path
+
+
 @defect(DIRECTORY, overrides=TreePolicy.usable)
 def missing_build_directory_is_made(self, right, text, path):
     """A missing build directory is created."""
@@ -454,3 +461,11 @@ def met_by_file_name(self, right, files, done):
     }
     self.memory.met += [name.rpartition("_")[0] for name in files]
     return found
+
+
+@defect("static-kernel/one-binary-per-shape", overrides=ClientPackagePolicy.made, found_later=True)
+def a_full_pipe_is_not_read(self, right, directory, ended):
+    """A client waits for ever for an op_compiler that prints more than a pipe holds."""
+    if len(ended.output) >= 1 << 16:
+        signal.pause()
+    return right(directory, ended)
