@@ -100,13 +100,10 @@ def _without_metadata(kernel: SceneKernel, _: random.Random) -> None:
 def _stand_in(kernel: SceneKernel, dice: random.Random) -> None:
     path = dice.choice((kernel.object, kernel.metadata))
     kind = dice.randrange(4)
-    if kind == 0:
-        kept = path.with_name("kept")
-        path.rename(kept)
-        path.symlink_to(kept.name)
-        return
     path.unlink()
-    if kind == 1:
+    if kind == 0:
+        path.symlink_to("gone")
+    elif kind == 1:
         os.mkfifo(path)
     elif kind == 2:
         path.mkdir(mode=0o750)
