@@ -207,7 +207,6 @@ def test_each_first_card_compiles_once_for_its_node(
     runs = _end_well(kernels, [NETWORK] * 4, [str(local)] * 4, marked)
     _all_ran_installed_kernels(kernels, runs)
     # The first of each node compiles, or each card, or some that share the work.
-    assert len({*marked.calls}) == len(marked.calls), "a card called op_compiler more than once"
     assert len(packages(kernels.build)) == len(marked.calls)
     assert len({pid for _, _, pid in trees(kernels.build)}) == 4, "not every card has its output"
     assert _installed(kernels) == [], "packages stay installed"
