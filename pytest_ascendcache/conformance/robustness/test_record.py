@@ -20,7 +20,12 @@ from pytest_ascendcache.conformance.kit.packages import operator
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Act, FaultPlan, Operation
-from pytest_ascendcache.observation import CacheUnderTest, Run, StaticKernelsUnderTest
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NotDecidable,
+    Run,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
@@ -40,10 +45,9 @@ class SyncWitness:
     traced: Toolchain
     record: Path
 
-    def differences(
-        self, judged: _Judged, record: Callable[[_Judged], Interruption[Any]]
-    ) -> list[str]:
-        """How the record of one run differs from what strace saw.
+    def judge(self, judged: _Judged, record: Callable[[_Judged], Interruption[Any]]) -> None:
+        """Break the check if the record of one run has a sync that strace did not see. Raises
+        ``NotDecidable`` if it lacks a change of names: then it is no evidence of anything.
 
         Only that run is traced; later runs, which determine the harm, are not.
         """
@@ -52,9 +56,12 @@ class SyncWitness:
         try:
             recorded = record(judged)
             claimed = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
-            return _differences(claimed, recorded.operations)
         finally:
             judged.toolchain = self.toolchain
+        missing, hidden = _differences(claimed, recorded.operations)
+        assert missing == []
+        if hidden:
+            raise NotDecidable(f"the record is not of all operations: {hidden[0]}")
 
 
 @pytest.fixture
@@ -74,7 +81,7 @@ def test_what_an_install_says_it_syncs_is_synced(
     package = kernels.package(operator("Abs"), name="pk")
     for doing in ("install", "uninstall"):
         record = partial(StaticKernelsUnderTest.interruption, package=package, doing=doing)
-        assert witness.differences(kernels, record) == []
+        witness.judge(kernels, record)
 
 
 @rule("robust/power-loss")
@@ -86,17 +93,20 @@ def test_what_a_compile_says_it_syncs_is_synced(
         def record(each: CacheUnderTest, mode: CacheMode = mode) -> Interruption[Run]:
             return each.interruption(add, mode=mode)
 
-        assert witness.differences(cache, record) == []
+        witness.judge(cache, record)
 
 
-def _differences(claimed: Sequence[Operation], done: Sequence[Operation]) -> list[str]:
+def _differences(
+    claimed: Sequence[Operation], done: Sequence[Operation]
+) -> tuple[list[str], list[str]]:
     """Syncs that are recorded and not done, and changes of names that are done and not recorded."""
     missing = _of(claimed, _SYNCS) - _of(done, _SYNCS)
     # Opening a lock's file creates it, and is recorded as a lock.
     hidden = _of(done, _NAMES) - _of(claimed, _NAMES) - _of(claimed, {Act.LOCK}, Act.CREATE)
-    lines = [f"the sync of {path} is announced and not done" for _, path in sorted(missing)]
-    lines += [f"a {act} of {path} is done and not announced" for act, path in sorted(hidden)]
-    return lines
+    return (
+        [f"the sync of {path} is announced and not done" for _, path in sorted(missing)],
+        [f"a {act} of {path} is done and not announced" for act, path in sorted(hidden)],
+    )
 
 
 def _of(
