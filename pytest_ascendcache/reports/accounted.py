@@ -20,8 +20,8 @@ _NAMED = 4
 
 
 def accounted(report: Mapping[str, Any], language: Language) -> Iterator[str]:
-    """A line for each document of which much could not be judged, one for all other rules that do
-    not apply, and one for those that were not asked."""
+    """A line for each document of which much could not be judged, and one for all other rules that
+    do not apply or were not asked."""
     left: list[Mapping[str, str]] = report.get("not_judged", [])
     judged = {rule["source"]["document"] for rule in report["rules"]}
     alike = Counter(
@@ -38,6 +38,7 @@ def accounted(report: Mapping[str, Any], language: Language) -> Iterator[str]:
     asked = {rule["id"] for rule in report["rules"] if rule["verdict"] == _NOT_APPLICABLE}
     unfit = [each for each in rest if each in asked]
     others = [each for each in rest if each not in asked]
+    parts = []
     for names, few, many in (
         (unfit, "t_not_applicable_names", "t_not_applicable_rest"),
         (others, "t_left_out_names", "t_left_out_rest"),
@@ -45,4 +46,6 @@ def accounted(report: Mapping[str, Any], language: Language) -> Iterator[str]:
         if names:
             rules = counted("rules", len(names), language)
             key = few if len(names) <= _NAMED else many
-            yield text(key, language, rules=rules, names=", ".join(names))
+            parts.append(text(key, language, rules=rules, names=", ".join(names)))
+    if parts:
+        yield ("; " if language is Language.ENGLISH else "；").join(parts)
