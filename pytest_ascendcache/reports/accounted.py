@@ -45,7 +45,7 @@ def accounted(report: Mapping[str, Any], language: Language) -> Iterator[str]:
     ):
         if names:
             rules = counted("rules", len(names), language)
-            key = few if len(names) <= _NAMED else many
+            key = few if len(rest) <= _NAMED else many
             parts.append(text(key, language, rules=rules, names=", ".join(names)))
     if parts:
         yield ("; " if language is Language.ENGLISH else "；").join(parts)

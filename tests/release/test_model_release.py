@@ -190,7 +190,7 @@ def _shown(message: str, directory: Path) -> str:
     text = message.replace(str(directory), "/home/me/bert")
     for pattern, instead in _OF_THE_MACHINE:
         text = re.sub(pattern, instead, text)
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
 _HEAD = """\
@@ -214,7 +214,7 @@ to it. Digests, sizes of kernels and times depend on the machine and are left ou
 
 _OF_THE_MACHINE = (
     # Cards that convert at once: what one of them has too many depends on which stores first.
-    (r"observed: card \d has .* too many\nexpected: no kernel but a fresh conversion's\n", ""),
+    (r"\n?observed: card \d has .* too many\nexpected: no kernel but a fresh conversion's", ""),
     (r"[0-9a-f]{16}\.\.\.", "..."),
     (r"_[0-9a-f]{64}", "_..."),
     (r"\b\d+ bytes", "... bytes"),
