@@ -14,7 +14,7 @@ from pytest_ascendcache.release.shell_words import MOST, Names, is_unknown, outp
 _PLAIN = re.compile(r"(?:-[rt]|--no-run-if-empty|--verbose)+")
 _VALUED = re.compile(r"(-[PnLIi]|--(?:max-procs|max-args|replace)(?:=|$))(.*)", re.DOTALL)
 _LETTERS = {"--max-procs": "P", "--max-args": "n", "--replace": "I", "-i": "I"}
-_UNKNOWN = "${}"
+_UNKNOWN = "${input}"
 """What stands for words that only a run would tell."""
 
 
