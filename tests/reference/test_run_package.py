@@ -469,13 +469,21 @@ def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
     assert (opp / AI_CORE / "config.ini").read_text() == "load_priority=pk,real,pk2"
 
 
-@pytest.fixture
-def vendors_installer(tmp_path):
-    """A process that ``ps`` shows like CANN's installer. It ends after a line on its input."""
+@pytest.fixture(params=["plain", "through a loader"])
+def vendors_installer(tmp_path, request):
+    """A process that ``ps`` shows like CANN's installer. It ends after a line on its input.
+
+    A loader's words stand before Python's, as an emulator's do in a container of another machine.
+    """
     script = tmp_path / "unpacked/static_kernel/ai_core/real/scripts/install.py"
     script.parent.mkdir(parents=True)
     script.write_text("print(flush=True)\ninput()\nprint('ended', flush=True)")
     words = [sys.executable, "./static_kernel/ai_core/real/scripts/install.py"]
+    if request.param != "plain":
+        loaders = re.findall(
+            r"^\S+ .*?(/\S*/ld-linux-\S+)$", Path("/proc/self/maps").read_text(), re.M
+        )
+        words[:0] = loaders[:1] or pytest.skip("this C library has no loader that starts programs")
     pipe = subprocess.PIPE
     with subprocess.Popen(
         words, stdin=pipe, stdout=pipe, text=True, cwd=tmp_path / "unpacked"

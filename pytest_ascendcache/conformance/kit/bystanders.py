@@ -153,7 +153,8 @@ def on_a_terminal(kernels: StaticKernelsUnderTest, package: Path) -> int:
         StaticRequest(Program.PACKAGE, arguments, kernels.work, opp=kernels.opp)
     )
     if not result.succeeded:
-        raise NotDecidable(f"there is no terminal here: {result.output.strip()[-200:]}")
+        reason = result.output.strip().rpartition("\n")[2]
+        raise NotDecidable(f"there is no terminal here: {reason}")
     return int(report.read_text())
 
 

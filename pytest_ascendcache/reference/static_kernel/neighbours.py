@@ -52,8 +52,9 @@ def vendors() -> list[int]:
     found = []
     for path in _PROCESSES.glob("[1-9]*"):
         with contextlib.suppress(OSError):
-            words = (path / "cmdline").read_bytes().split(b"\0")[:4]
-            if _PYTHON.search(words[0]) and any(map(_SCRIPT.search, words[1:])):
+            line = (path / "cmdline").read_bytes().split(b"\0")
+            python = next((at for at, word in enumerate(line) if _PYTHON.search(word)), len(line))
+            if any(map(_SCRIPT.search, line[python + 1 :])):  # an emulator's words may come first
                 found.append(int(path.name))
     return found
 
