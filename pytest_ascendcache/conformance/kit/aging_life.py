@@ -65,7 +65,7 @@ def aging(life: Life) -> None:
     )
     large = limits.large()
     large.on_the_mount()
-    limits.run("by default", Question.SOURCES, (None, 80), shelf=large, renews=True)
+    limits.run("by default", Question.SOURCES, (None, 80), shelf=large)
     if life.cache.edition.ini:
         # 4101 MB are 5 MB to a toolchain that counts bytes in 32 bits.
         limits.run("by half a file", Question.HALVES, (4101, 20), ini=ini_values(8))
@@ -79,7 +79,7 @@ def aging(life: Life) -> None:
         limits.run(
             "by the file",
             Question.SOURCES,
-            (500, 20),
+            (-1, 20),
             ini=ini_values(1, 80),
             shelf=limits.in_use(),
             stores=True,
@@ -89,7 +89,7 @@ def aging(life: Life) -> None:
         limits.judge_idle_orphans()
         large = limits.large()
         off = ini_values(-1, 50)
-        limits.run("at -1", Question.OFF, (8, 20), ini=off, shelf=large, renews=False)
+        limits.run("at -1", Question.OFF, (8, 20), ini=off, shelf=large)
         # Entries that were there at -1 age like any others.
         large = limits.large() if large.gone() else large
         large.rest()
@@ -98,7 +98,7 @@ def aging(life: Life) -> None:
         bad = ("max_op_cache_size", "1.5")
         limits.run("by a bad ratio", Question.BAD, ("1.5", 80), ini=ini_values(8, 0), bad=bad)
     large = limits.large()
-    limits.run("at -1 by the environment", Question.OFF, (-1, 20), shelf=large, renews=False)
+    limits.run("at -1 by the environment", Question.OFF, (-1, 20), shelf=large)
     bad = ("cache_size_ratio", "abc")
     shelf = limits.hundreds()
     limits.run("by a ratio that is none", Question.BAD, (8, "abc"), shelf=shelf, bad=bad)
@@ -188,7 +188,6 @@ class _Limits:
         *,
         ini: Mapping[str, str] | None = None,
         shelf: Shelf | None = None,
-        renews: bool | None = None,
         stores: bool = False,
         spelling: Spelling = PLAIN,
         idle_orphans: int = 0,
@@ -197,10 +196,10 @@ class _Limits:
     ) -> None:
         """Make one run under limits from the file and the variables (size and ratio).
 
-        They age ``shelf``, by default ten entries of 960 KB. ``renews`` says whether the reuse in
-        this run has to renew the access time, ``stores`` that the run also stores an entry,
-        ``bad`` which limit has which value that a warning has to name. ``idle_orphans`` or
-        ``busy_orphans`` are the bytes of each of the orphans next to the shelf, one of each kind.
+        They age ``shelf``, by default ten entries of 960 KB, and decide whether the reuse in this
+        run renews the access time. ``stores`` says that the run also stores an entry, ``bad`` which
+        limit has which value that a warning has to name. ``idle_orphans`` or ``busy_orphans`` are
+        the bytes of each of the orphans next to the shelf, one of each kind.
         """
         life, cache = self._life, self._cache
         self._write(ini or {}, spelling)
@@ -209,18 +208,20 @@ class _Limits:
         resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.between.age(-60.0, only=(FIRST, SECOND, THIRD))
-        entry = life.entries.valid(FIRST) if renews is not None else None
+        entry = life.entries.valid(FIRST)
         before: tuple[int, ...] = ()
+        limits = {**environment(*variables), **next(self._surroundings)}
+        expected = expected_limits(ini, limits)
+        renews = expected.megabytes != -1
         if entry is not None:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(cache, entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
-        limits = {**environment(*variables), **next(self._surroundings)}
         started = int(time.time())
         size = sum(path.stat().st_size for each in files.values() for path in each)
         due = AgingShelf(
             shelf,
-            expected_limits(ini, limits),
+            expected,
             question,
             size,
             bool(idle_orphans),
@@ -235,8 +236,8 @@ class _Limits:
         if busy_orphans:
             self._judge_busy(files)
             _remove(files)
-        if entry is not None and entry.is_valid:
-            self._judge_renewal(bool(renews), before, accessed(entry), started)
+        if life.succeeded and entry is not None and entry.is_valid:
+            self._judge_renewal(renews, before, accessed(entry), started)
         self._judge_chips(elsewhere)
 
     def _judge_chips(self, elsewhere: Iterable[Shelf]) -> None:

@@ -429,18 +429,22 @@ def rest_entry(cache: CacheUnderTest, entry: Entry, seconds: float) -> None:
     """Set the last access of all files of an entry to this many seconds ago, and their
     modification to long before, unless the toolchain notes uses by it."""
     before = seconds if habits_of(cache).dates_uses else 1000 * HOUR
-    for path in entry.directory.glob(f"{entry.stem}*"):  # a toolchain may keep more than two
+    for path in _files_of(entry):
         rest(path, seconds, modified=time.time() - before)
 
 
 def accessed(entry: Entry) -> tuple[int, ...]:
     """Last access of metadata and object, in whole seconds: some toolchains set no fractions, and
     some modification times. Where a toolchain keeps more beside an entry, that may record its uses:
-    last writes of it follow."""
+    its times follow."""
     own = entry.metadata_path, entry.object_path
-    times = [max(path.stat().st_atime, path.stat().st_mtime) for path in own]
-    beside = sorted({*entry.directory.glob(f"{entry.stem}.*")} - {*own})
-    return tuple(map(int, [*times, *(path.stat().st_mtime for path in beside)]))
+    files = [*own, *sorted(_files_of(entry) - {*own})]
+    return tuple(int(max(path.stat().st_atime, path.stat().st_mtime)) for path in files)
+
+
+def _files_of(entry: Entry) -> set[Path]:
+    """Object, metadata, and what a toolchain keeps beside them: the names hold the entry's."""
+    return {*entry.object_path.parent.glob(f"*{entry.object_path.stem}*")}
 
 
 def bytes_of(snapshot: Snapshot, prefix: str, block: int = 1) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches.entry import is_beside
 from pytest_ascendcache.conformance.kit.vocabulary import needs
 from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
@@ -37,28 +36,31 @@ def take_debug_config(cache: CacheUnderTest) -> None:
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
 """File endings that CANN uses for an entry. Source: facts ``cann-operator-cache`` section 1.2."""
 
-_TEMPORARY = re.compile(r"^\d+$|temp|tmp|lock")
+_TEMPORARY = re.compile(r"\.\d+$|temp|tmp|lock")
 
 
 def residue(cache: CacheUnderTest) -> list[str]:
     """Files named like entries that neither belong to an entry nor are expected locks."""
-    stems = cache.entries()
-    known = {stem + ending for stem in stems for ending in _ENDINGS}
-    names = [path.name for path in cache.layout.soc(cache.options.soc).iterdir()]
+    entries = [entry.object_path for entry in cache.entries().values()]
+    known = {path.stem + ending for path in entries for ending in _ENDINGS}
+    homes = {path.parent for path in entries}  # an entry may have a directory of its own
+    there = cache.layout.soc(cache.options.soc).iterdir()
+    names = [path.name for path in there if path not in homes]
+    more = {
+        name: name.replace(path.stem, "") for name in names for path in entries if path.stem in name
+    }
     extra = [
         name
         for name in names
         if name not in known
         and "te_" in name
         # A toolchain may keep more beside an entry: .log or .o.damaged, but not .temp or .4711.
-        and not (
-            (name.rpartition(".")[0] in {*stems, *known} or is_beside(Path(name).stem, stems))
-            and not _TEMPORARY.search(name.rpartition(".")[2])
-        )
+        and not name.endswith("_pre.json")
+        and _TEMPORARY.search(more.get(name, ".temp"))
     ]
     # Locks for the directory, for aging and for parts of the keys are fine, those of processes not.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
-    return extra + (locks if len(locks) > 2 + len(stems) else [])
+    return extra + (locks if len(locks) > 2 + len(entries) else [])
 
 
 ANOTHER = 65534

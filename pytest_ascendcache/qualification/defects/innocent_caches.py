@@ -466,6 +466,33 @@ def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
     return right(fs, entry, *more)
 
 
+@innocent(RENEWS, twin="variable-stops-renewals", overrides=StorePolicy.replace_pair)
+def a_group_file_is_used(self, right, fs, entry, *more):
+    """A file lists those of an entry, as Triton's groups do. Its access time is the last use."""
+    listed = json.dumps({"child_paths": [entry.object.name, entry.metadata.name]}).encode()
+    group = _group_of(entry)
+    fs.replace("store.group", fs.write_temporary("store.group", group, listed), group)
+    right(fs, entry, *more)
+
+
+@a_group_file_is_used.also(LookupPolicy.renew)
+def _(self, right, fs, entry):
+    if _group_of(entry).exists():
+        with contextlib.suppress(OSError):
+            fs.renew_access_time("lookup.renew", _group_of(entry))
+    else:
+        right(fs, entry)
+
+
+@a_group_file_is_used.also(AgingPolicy.belongs_to)
+def _(self, right, path):
+    return right(path.with_name(path.name.removeprefix("__grp__")))
+
+
+def _group_of(entry):
+    return entry.metadata.with_name(f"__grp__{entry.metadata.name}")
+
+
 @innocent(RENEWS, twin="uses-are-noted-now-and-then", overrides=LookupPolicy.renew)
 def uses_in_a_file_of_its_own(self, right, fs, entry):
     """The last use of an entry is written in a file beside it; times of files do not matter."""

@@ -158,6 +158,12 @@ def minus_one_renews(*_):
     return True
 
 
+@defect("aging/hit-renews", overrides=AgingPolicy.renews, also=[remembers_the_run])
+def variable_stops_renewals(self, right, limits):
+    """-1 in the variable stops renewals where the file's limit counts, by which entries age."""
+    return right(limits) and self.memory.environ.get(SIZE_VARIABLE) != "-1"
+
+
 @defect(MINUS_ONE, overrides=LimitPolicy.of_values)
 def minus_one_not_in_the_file(self, right, values, path, warnings):
     """-1 counts only in the environment, not in the file."""
