@@ -7,13 +7,17 @@ they are not asleep.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_ascendcache.processes.guard import running_processes
-from pytest_ascendcache.processes.launch import Running
+from pytest_ascendcache.processes.launch import Ended, Running, ToolchainError
+
+UNWATCHED = 3.0
+"""Seconds in which most runs end, so that nobody has to look whether they work."""
 
 _LOOKS = 1.0
 """Seconds between two looks, at most: who waits for a shorter sleep looks twice in it."""
@@ -27,6 +31,29 @@ _STARVED = 10.0
 """A process gets at most this many times its patience by the clock."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_TOO_BUSY = (
+    "a process got too little processor time to end; repeat it on a machine that is less busy."
+)
+
+
+def wait_its_time(
+    running: Running,
+    patience: float,
+    sleep: float = math.inf,
+    beside: Sequence[Running] = (),
+    unwatched: float = 0.0,
+) -> tuple[Ended, float]:
+    """Wait as :func:`ends_or_sleeps` does, then kill the command's group. Returns how it ended, and
+    the seconds it slept. Nobody looks in the first ``unwatched`` seconds: looking costs more than
+    most runs. Raises ``ToolchainError`` if it got too little of a processor to end."""
+    slept, starved = 0.0, False
+    unwatched = min(unwatched, patience, sleep)
+    if not running.ends_within(unwatched):
+        slept, starved = _watch(running, sleep, patience - unwatched, beside)
+    ended = running.wait(time.monotonic())
+    if starved and ended.returncode is None:
+        raise ToolchainError(_TOO_BUSY)
+    return ended, slept
 
 
 def ends_or_sleeps(
@@ -39,6 +66,13 @@ def ends_or_sleeps(
     is ``patience`` seconds in which it sleeps or has a processor: on a busy machine it may have
     neither.
     """
+    return _watch(running, seconds, patience, beside)[0]
+
+
+def _watch(
+    running: Running, seconds: float, patience: float, beside: Sequence[Running]
+) -> tuple[float, bool]:
+    """The seconds it slept, and whether it had less than its time."""
     watched = (running, *beside)
     pause = min(_LOOKS, seconds / 2)
     began = since = time.monotonic()
@@ -60,7 +94,7 @@ def ends_or_sleeps(
             if on_end > seconds:
                 break
         before = now
-    return slept
+    return slept, had < patience and on_end <= seconds
 
 
 def _look(running: Running) -> tuple[int, bool]:

@@ -23,7 +23,7 @@ from pytest_ascendcache.processes.launch import (
     ToolchainError,
     end_all,
 )
-from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time
 from pytest_ascendcache.toolchains.protocol import CompileRequest, CompileResult, StagedChange
 
 if TYPE_CHECKING:
@@ -191,8 +191,6 @@ class CommandToolchain(BaseToolchain, ABC):
 
 _SLEEP, _TIMES = 10.0, 5.0
 """Seconds that a process may sleep at least, and by how many times it may outlast others."""
-_SHORT = 3.0
-"""Seconds before anyone looks whether a process sleeps; looking costs more than most runs."""
 
 
 def _operators(requests: Sequence[CompileRequest]) -> int:
@@ -210,14 +208,12 @@ def wait_for_all(
     try:
         for each in started:
             running.append(each)
-        deadline = time.monotonic() + seconds
+        patience = seconds
         for process, result in running:
-            until = deadline
-            if sleep < seconds and not process.ends_within(min(_SHORT, sleep)):
-                others = [each for each, _ in running if each is not process]
-                ends_or_sleeps(process, sleep, deadline - time.monotonic(), others)
-                until = time.monotonic()
-            results.append(result(process.wait(until)))
+            others = [each for each, _ in running if each is not process]
+            ended, _ = wait_its_time(process, patience, sleep, others, UNWATCHED)
+            results.append(result(ended))
+            patience = min(patience, UNWATCHED) if ended.returncode is None else patience
     finally:
         end_all([process for process, _ in running[len(results) :]])
     return results

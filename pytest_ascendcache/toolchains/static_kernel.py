@@ -5,7 +5,6 @@ Source: document K; facts ``static-kernel`` sections 2 to 4.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +14,7 @@ from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.hosts import in_a_container
 from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time
 
 _CLEANED = (
     *("ASCENDCACHE_", "GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "WORLD_"),
@@ -90,9 +90,10 @@ class StaticProcess:
         self.running.kill()
 
     def wait(self, deadline: float | None = None) -> StaticResult:
-        """Wait for the process to end; after ``deadline`` seconds kill its process group."""
+        """Wait for the process to end; after ``deadline`` seconds in which it slept or had a
+        processor kill its process group."""
         patience = self.deadline if deadline is None else deadline
-        ended = self.running.wait(time.monotonic() + patience)
+        ended, _ = wait_its_time(self.running, patience, unwatched=UNWATCHED)
         return StaticResult(
             self.request, self.argv, ended.returncode, patience, ended.output, ended.left_behind
         )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running, end_all
+from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time
 from pytest_ascendcache.processes.waiting import wait_until
 from pytest_ascendcache.toolchains.base import BaseToolchain
 
@@ -110,11 +111,15 @@ class Started:
         """Wait for every process to end, for ``patience`` seconds or else ``deadline``. The
         processes are killed as soon as ``enough`` returns True for their working directory."""
         began = time.monotonic()
-        until = began + (self.deadline if patience is None else patience)
+        patience = self.deadline if patience is None else patience
         if enough is not None:
-            wait_until(lambda: self._have_ended or enough(self.work), until - began, _LOOK)
-            until = until if self._have_ended else began
-        ended = [each.wait(until) for each in self.running]
+            wait_until(lambda: self._have_ended or enough(self.work), patience, _LOOK)
+            patience = patience if self._have_ended else 0.0
+        ended = []
+        for each in self.running:
+            how, _ = wait_its_time(each, patience, unwatched=UNWATCHED)
+            ended.append(how)
+            patience = min(patience, UNWATCHED) if how.returncode is None else patience
         return ScriptRun(
             self.work,
             self.commands,

@@ -7,7 +7,6 @@ Source: document M; facts ``mindspore-incremental``.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.launch import Command, Launcher, Running
-from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+from pytest_ascendcache.processes.sleeping import wait_its_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,8 +134,7 @@ class RankProcess:
         patience = self.deadline if deadline is None else deadline
         others = [each.running for each in beside]
         sleep = math.inf if self.sleep is None or patience <= self.sleep else self.sleep
-        asleep = ends_or_sleeps(self.running, sleep, patience, others)
-        ended = self.running.wait(time.monotonic())
+        ended, asleep = wait_its_time(self.running, patience, sleep, others)
         return TrainResult(
             request=self.request,
             argv=self.argv,

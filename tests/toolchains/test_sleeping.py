@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
+from pytest_ascendcache.processes import sleeping
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running, ToolchainError
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains import base
 
@@ -72,9 +73,21 @@ def test_an_end_is_noticed_at_once(tmp_path: Path) -> None:
 def test_compiles_that_all_sleep_are_ended_before_the_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "_SHORT", 0.1)
+    monkeypatch.setattr(base, "UNWATCHED", 0.1)
     until = time.monotonic() + LONG
     hangs = [(started(tmp_path, "sleep 3600"), lambda ended: ended.returncode) for _ in "12"]
     ends = [(started(tmp_path, "exit 3"), lambda ended: ended.returncode)]
     assert base.wait_for_all([*hangs, *ends], LONG, 0.5) == [None, None, 3]
     assert time.monotonic() < until
+
+
+def test_who_gets_no_processor_is_not_said_to_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine is played on which the process is always runnable and never runs."""
+    monkeypatch.setattr(sleeping, "_look", lambda _: (0, True))
+    monkeypatch.setattr(sleeping, "_STARVED", 2.0)
+    running = started(tmp_path, "sleep 3600")
+    with pytest.raises(ToolchainError, match="less busy"):
+        sleeping.wait_its_time(running, 0.5)
+    assert running.has_ended

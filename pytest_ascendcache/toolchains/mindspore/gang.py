@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.processes.launch import Running
-from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps, wait_its_time
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 
@@ -61,8 +59,7 @@ class MsrunGang:
         slept or had a processor. The exit status is that of ``msrun``, which does not tell those of
         the ranks."""
         patience = self.deadline if deadline is None else deadline
-        asleep = ends_or_sleeps(self.running, math.inf, patience)
-        ended = self.running.wait(time.monotonic())
+        ended, asleep = wait_its_time(self.running, patience)
         directory = self.request.directory
         (directory / "logs").mkdir(exist_ok=True)
         (directory / "logs/msrun.log").write_text(ended.output, encoding="utf-8")
