@@ -21,10 +21,16 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.combinations.walker import nearest_float32
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
 from pytest_ascendcache.conformance.kit.told import require_none
-from pytest_ascendcache.conformance.kit.vocabulary import COMPILED, REUSED, elementary, rule
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    REUSED,
+    elementary,
+    needs,
+    rule,
+)
 from pytest_ascendcache.contract.facts import Delivery, Later, outcome_fact
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
-from pytest_ascendcache.faults import DAMAGES, Damage
+from pytest_ascendcache.faults import DAMAGES, Act, Action, Damage
 from pytest_ascendcache.observation import (
     DATA,
     NetworkRun,
@@ -32,6 +38,7 @@ from pytest_ascendcache.observation import (
     NotDecidable,
     Probe,
     probe_network,
+    spread,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
@@ -106,6 +113,25 @@ def test_a_run_leaves_three_files_an_operator(
     # Equal operators may share one, and a toolchain may make one for each node.
     assert len(different) <= len(kernels) <= len(wanted.operators)
     assert run.wrong == {}
+
+
+@rule("incremental/on-by-default")
+def test_a_run_keeps_its_kernels_although_another_passes_by(network: NetworkUnderTest) -> None:
+    """It starts in the same directory, compiles for another network, and leaves alone what the
+    first run has not published yet."""
+    needs(network.toolchain, Action.HOLD)
+    wanted, other = probe_network("Square", "Exp"), network.request(probe_network("Abs"))
+    writing = network.interruption(wanted)
+    moments = [each for each in writing.holdable if each.act in (Act.RENAME, Act.LINK)]
+    if not moments:
+        pytest.skip("no operation was seen before which a run that publishes could be held")
+    for operation in spread(moments, 3):
+        writing.reset()
+        run, passing = writing.meets(operation, lambda: network.attempt(other))
+        assert run.succeeded, f"another run passes by, and the first one {run.result.ending}"
+        if passing.succeeded:
+            network.mark()
+            _compiled(network, network.run(wanted))
 
 
 @elementary()

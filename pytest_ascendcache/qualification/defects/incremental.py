@@ -435,3 +435,12 @@ def ranks_need_their_lock(self, right, fs, base, gang):
         raise AtcError("EI0001", f"rank[{gang.rank}] cannot lock its directory")
     with right(fs, base, gang):
         yield
+
+
+@defect("incremental/on-by-default", overrides=RankDirectoryPolicy.prepare)
+def temporary_files_of_the_living_removed(self, right, *arguments):
+    """A run first removes temporary files, also those that another run is about to publish."""
+    directory = right(*arguments)
+    for path in directory.glob("*.temp") if directory else ():
+        path.unlink(missing_ok=True)
+    return directory
