@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,20 @@ def test_a_run_keeps_its_kernels_although_another_passes_by(network: NetworkUnde
         if passing.succeeded:
             network.mark()
             _compiled(network, network.run(wanted))
+
+
+@rule("incremental/on-by-default")
+def test_a_directory_that_was_deleted_is_made_again(network: NetworkUnderTest) -> None:
+    """The document has users delete it after a process was interrupted."""
+    network.run(NETWORK)
+    for place in (network.place(), network.cache):
+        shutil.rmtree(place)
+        network.run(NETWORK)
+        assert network.kernels(), network.evidence.found(
+            Later.STORES_NOTHING, f"{place.name} was deleted: the next run keeps no kernel"
+        )
+        network.mark()
+        _compiled(network, network.run(NETWORK))
 
 
 @elementary()

@@ -23,6 +23,11 @@ from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
 
 KINDS = ("Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh")
+PLACES = {
+    "signs": ' it\'s  "an" opp; $HOME a*[b]? & #c ',
+    "letters": "算子-Größe",
+}
+"""Names of directories that a shell may misread."""
 
 
 def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:

@@ -145,8 +145,9 @@ def own_name(cache: CacheUnderTest) -> str:
     return cache.layout.kernel_cache.name
 
 
-SIGNS = "10:30 a,b;c=d#e%s"
-"""A name with signs that end a name elsewhere: in search paths, lists, ini files and formats."""
+SIGNS = "10:30 a,b;c=d#e%s[f]*{0}"
+"""A name with signs that end a name elsewhere, or match others: in search paths, lists, ini files,
+formats and patterns."""
 _NAMES = (
     _framed("a slash at the end", "{}/"),
     Way("many letters of other scripts", lambda text, _: _moved(text, f"{LONG}/缓存-кэш")),

@@ -18,6 +18,7 @@ from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
+    PLACES,
     agrees,
     are_installed,
     differences,
@@ -389,13 +390,6 @@ def test_values_that_any_package_depends_on_are_looked_at(kernels: StaticKernels
         assert named == places
         if places == {0, 1}:
             _uninstall(kernels, "first")
-
-
-PLACES = {
-    "signs": ' it\'s  "an" opp; $HOME a*[b]? & #c ',
-    "letters": "算子-Größe",
-}
-"""Names of directories that a shell may misread."""
 
 
 @rule("static-kernel/install-idempotent")

@@ -28,7 +28,7 @@ from pytest_ascendcache.conformance.kit.clients import (
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
-from pytest_ascendcache.conformance.kit.packages import are_installed, told_apart
+from pytest_ascendcache.conformance.kit.packages import PLACES, are_installed, told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
@@ -160,13 +160,22 @@ def test_the_default_is_beside_the_script(
 
 
 @rule("static-kernel/build-directory")
-def test_a_build_directory_may_have_blanks_and_letters(kernels: StaticKernelsUnderTest) -> None:
-    """It has to exist, and to be the user's to read and write: nothing else is asked of it."""
-    directory = kernels.build / "my build" / "构建"
+@pytest.mark.parametrize("name", ["my build/构建", PLACES["signs"]], ids=["letters", "signs"])
+def test_a_build_directory_may_have_any_name(
+    kernels: StaticKernelsUnderTest, marked: StandIn, name: str
+) -> None:
+    """It has to exist, and to be the user's to read and write: nothing else is asked of it. One
+    with signs may be refused by name."""
+    directory = kernels.build / name
     directory.mkdir(parents=True)
     (run,) = kernels.together(kernels.client(NETWORK, build=directory))
+    if name == PLACES["signs"] and not run.succeeded:
+        refused(run, BUILD_DIRECTORY)
+        return
     assert run.succeeded, f"the client {run.result.failure}"
     assert len(trees(directory)) == 1, "there is no output"
+    run = kernels.run(NETWORK, build=directory, op_compiler=marked.path)
+    assert run.kernels == {IMPOSTOR}, "static kernels are compiled, and are not run"
 
 
 @rule("static-kernel/build-directory")
@@ -457,6 +466,20 @@ def test_an_op_compiler_without_a_package_has_failed(
     else:
         refused(run)
     are_installed(kernels, (), "after the process")
+
+
+@rule("static-kernel/failed-operator")
+def test_a_package_that_fails_costs_no_other(kernels: StaticKernelsUnderTest) -> None:
+    """It is that of a second network. The first one is compiled again, and has its kernels."""
+    broken = (
+        'printf \'#!/bin/sh\\nexit 1\\n\' > "$output/broken.run"; chmod 755 "$output/broken.run"'
+    )
+    before = f"{_AT_THE_SECOND_CALL}{{{{ {broken}; exit; }}}}"
+    stand_in = kernels.stand_in(*NETWORK.operators, before=before, marked=True)
+    run = _run_client(kernels, stand_in, NETWORK, OTHER, NETWORK)
+    if run.outputs(2) is None:
+        pytest.skip("a process ends when a package does not install itself")
+    assert set(run.origins(2).values()) == {IMPOSTOR}, "an earlier network lost its static kernels"
 
 
 def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:

@@ -444,3 +444,12 @@ def temporary_files_of_the_living_removed(self, right, *arguments):
     for path in directory.glob("*.temp") if directory else ():
         path.unlink(missing_ok=True)
     return directory
+
+
+@defect("incremental/on-by-default", overrides=RankDirectoryPolicy.prepare)
+def a_deleted_directory_stays_away(self, right, fs, base, gang):
+    """A rank's directory that lacks its kernel_meta stays without, and nothing is kept."""
+    was_there = self.rank_directory(base, gang).exists()
+    if was_there and not self.kernel_meta(base, gang).exists():
+        return None
+    return right(fs, base, gang)

@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 from pytest_ascendcache.contract.harm import Harm
@@ -469,3 +470,22 @@ def a_full_pipe_is_not_read(self, right, directory, ended):
     if len(ended.output) >= 1 << 16:
         signal.pause()
     return right(directory, ended)
+
+
+@defect(DIRECTORY, overrides=ClientPackagePolicy.made)
+def brackets_in_a_build_directory_match(self, right, directory, ended):
+    """A build directory's name is taken for a pattern, and a package that is not found for none."""
+    right(directory, ended)
+    return sorted(map(Path, glob(f"{directory}/*.run")))  # noqa: PTH207 - the defect
+
+
+@defect(FAILED, overrides=ClientPackagePolicy.install, memory={"owned": []})
+def a_failed_package_takes_all(self, right, owned, environ, cards):
+    """A package that fails takes those of earlier networks with it, which count as compiled."""
+    try:
+        right(owned, environ, cards)
+    except StaticKernelError:
+        for each in self.memory.owned:
+            self.release(each, self.opp(environ), environ)
+        raise
+    self.memory.owned.append(owned)
