@@ -16,9 +16,10 @@ _STAND_IN = """\
 rank=${{RANK:-0}}
 echo "$rank" >> {log}
 while [ $# -gt 0 ]; do
-    case $1 in -o) output=$2 ;; -p) mkdir -p {given}/$rank && cp "$2"/* {given}/$rank ;; esac
+    case $1 in -o) output=$2 ;; -p) info=$2 ;; esac
     shift
 done
+mkdir -p {given}/$rank && [ -z "$info" ] || cp "$info"/* {given}/$rank
 {before}
 cp {package} "$output/"
 """

@@ -468,20 +468,6 @@ def test_an_op_compiler_without_a_package_has_failed(
     are_installed(kernels, (), "after the process")
 
 
-@rule("static-kernel/failed-operator")
-def test_a_package_that_fails_costs_no_other(kernels: StaticKernelsUnderTest) -> None:
-    """It is that of a second network. The first one is compiled again, and has its kernels."""
-    broken = (
-        'printf \'#!/bin/sh\\nexit 1\\n\' > "$output/broken.run"; chmod 755 "$output/broken.run"'
-    )
-    before = f"{_AT_THE_SECOND_CALL}{{{{ {broken}; exit; }}}}"
-    stand_in = kernels.stand_in(*NETWORK.operators, before=before, marked=True)
-    run = _run_client(kernels, stand_in, NETWORK, OTHER, NETWORK)
-    if run.outputs(2) is None:
-        pytest.skip("a process ends when a package does not install itself")
-    assert set(run.origins(2).values()) == {IMPOSTOR}, "an earlier network lost its static kernels"
-
-
 def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:
     """A client that gets a signal while op_compiler compiles its second network, which succeeds
     then."""
