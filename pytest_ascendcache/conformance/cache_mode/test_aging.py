@@ -384,7 +384,7 @@ def test_a_reused_entry_survives_the_next_aging(
     assert run[add] == run[mul] == HIT
     for entry in entries:
         # A toolchain may look at only one of the two files.
-        assert max(accessed(entry)) >= started, "the reuse did not renew the access time"
+        assert max(accessed(cache, entry)) >= started, "the reuse did not renew the access time"
     # The ten were used later than the entries were (or are idle, if those were not), but go first,
     # because the entries were reused.
     shelf = Shelf(cache).lay(TEN, ITEM, *[max(ago * 0.9, 0.6)] * 10)
@@ -461,13 +461,13 @@ def test_a_reuse_at_minus_one_renews_nothing(
     cache.mark()
     # In an hour: later than the change time, so no relatime mount moves the access time by itself.
     rest_entry(cache, entry, -HOUR)
-    before = accessed(entry)
+    before = accessed(cache, entry)
     run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add] == HIT
     if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
         return
-    assert accessed(entry)[:2] == before[:2], "the access time was renewed"
+    assert accessed(cache, entry)[:2] == before[:2], "the access time was renewed"
 
 
 @rule("aging/needs-both")
@@ -875,9 +875,9 @@ def test_entries_unused_for_days_go(mounted: CacheUnderTest, add: OperatorSpec) 
 def test_looking_renews_nothing(mounted: CacheUnderTest, add: OperatorSpec) -> None:
     shelf = ten(mounted, add)
     survivors = [shelf.entry(name) for name in TEN if name not in GOES[50]]
-    before = [accessed(entry)[:2] for entry in survivors]
+    before = [accessed(mounted, entry)[:2] for entry in survivors]
     shelf.ages(add, 8, 50, goes=GOES[50])
-    after = [accessed(entry)[:2] for entry in survivors]
+    after = [accessed(mounted, entry)[:2] for entry in survivors]
     assert after == before, "the scan renewed what it judges"
 
 

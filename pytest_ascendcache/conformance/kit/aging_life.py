@@ -216,7 +216,7 @@ class _Limits:
         if entry is not None:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(cache, entry, _RECENTLY if renews else -HOUR)
-            before = accessed(entry)
+            before = accessed(cache, entry)
         started = int(time.time())
         size = sum(path.stat().st_size for each in files.values() for path in each)
         due = AgingShelf(
@@ -237,7 +237,7 @@ class _Limits:
             self._judge_busy(files)
             _remove(files)
         if life.succeeded and entry is not None and entry.is_valid:
-            self._judge_renewal(renews, before, accessed(entry), started)
+            self._judge_renewal(renews, before, accessed(cache, entry), started)
         self._judge_chips(elsewhere)
 
     def _judge_chips(self, elsewhere: Iterable[Shelf]) -> None:

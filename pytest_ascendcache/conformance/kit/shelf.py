@@ -363,9 +363,14 @@ def _habits(cache: CacheUnderTest) -> AgingHabits:
     limits = environment(3, 80)
     both = elsewhere.request(one, newcomer(), mode=CacheMode.ENABLE, environment=limits)
     cache.run_alone(both)
-    times = [path.stat().st_mtime for path in used if path.suffix in (".o", ".json")]
-    dates = any(each > time.time() - 300 for each in times)
-    return AgingHabits(len(shelf.gone()) == 2, dates)
+    others = [shelf.entry(name).object_path for name in shelf.names if all(shelf.there(name))]
+    dates = _is_new(path for path in used if path.suffix in (".o", ".json"))
+    return AgingHabits(len(shelf.gone()) == 2, dates and not _is_new(others))
+
+
+def _is_new(paths: Iterable[Path]) -> bool:
+    """Whether one of these was changed in the last minutes."""
+    return any(path.stat().st_mtime > time.time() - 300 for path in paths)
 
 
 def _writes_uses(cache: CacheUnderTest) -> bool:
@@ -433,13 +438,16 @@ def rest_entry(cache: CacheUnderTest, entry: Entry, seconds: float) -> None:
         rest(path, seconds, modified=time.time() - before)
 
 
-def accessed(entry: Entry) -> tuple[int, ...]:
+def accessed(cache: CacheUnderTest, entry: Entry) -> tuple[int, ...]:
     """Last access of metadata and object, in whole seconds: some toolchains set no fractions, and
-    some modification times. Where a toolchain keeps more beside an entry, that may record its uses:
-    its times follow."""
+    some note uses by modification times. Where a toolchain keeps more beside an entry, that may
+    record its uses: the times of its last access or change follow."""
     own = entry.metadata_path, entry.object_path
-    files = [*own, *sorted(_files_of(entry) - {*own})]
-    return tuple(int(max(path.stat().st_atime, path.stat().st_mtime)) for path in files)
+    times = [path.stat().st_atime for path in own]
+    if habits_of(cache).dates_uses:
+        times = [max(path.stat().st_mtime, time) for path, time in zip(own, times, strict=True)]
+    beside = [path.stat() for path in sorted(_files_of(entry) - {*own})]
+    return tuple(map(int, [*times, *(max(each.st_atime, each.st_mtime) for each in beside)]))
 
 
 def _files_of(entry: Entry) -> set[Path]:
