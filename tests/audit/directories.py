@@ -947,6 +947,50 @@ def requests_of_two_kernels_are_swapped(root: Path) -> None:
     two.write_text(text)
 
 
+@unsound(FAIL)
+def request_of_a_rank_is_of_another_operator(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        info = kernels[0].metadata.with_suffix(".info")
+        edit(info, lambda fields: fields.update(op_name="Add"))
+
+
+@unsound(WARN)
+def several_cards_in_the_directory_of_one_rank(root: Path) -> None:
+    for card in range(4):
+        for name in ("square", "add"):
+            kernel = rank_kernel(root / "rank_0/kernel_meta", name, card)
+            said = {"scenario": {"cards": "several", "phase": "training"}}
+            edit(
+                kernel.metadata.with_suffix(".info"), lambda fields, said=said: fields.update(said)
+            )
+
+
+@sound()
+def one_card_after_another_in_the_directory_of_a_rank(root: Path) -> None:
+    for card in (0, 3):
+        rank_kernel(root / "rank_0/kernel_meta", "square", card)
+
+
+@unsound(WARN)
+def kernels_of_two_versions_of_operators(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel, version in zip(kernels, ("built-in", "7.6.0", "7.6.0"), strict=True):
+            said = {"target": {"compiler": "LLVM"}, "versions": f"ops_version={version}\n"}
+            edit(
+                kernel.metadata.with_suffix(".info"), lambda fields, said=said: fields.update(said)
+            )
+
+
+@sound()
+def requests_that_name_operators_in_their_own_way(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel, name in zip(
+            kernels, ("Default/Square-op1", "BiasAdd", "MatMulV2"), strict=True
+        ):
+            info = kernel.metadata.with_suffix(".info")
+            edit(info, lambda fields, name=name: fields.update(op_name=name))
+
+
 def requests(root: Path) -> list[Path]:
     """Write the kernels of a rank whose .info name them, and return those."""
     infos = [each.metadata.with_suffix(".info") for each in ranks(root, 1)[0]]

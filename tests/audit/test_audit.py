@@ -163,7 +163,14 @@ def test_a_rank_of_strange_kernels_alone_is_blamed(tmp_path: Path) -> None:
     found = look(tmp_path).found[Check.RANKS_AGREE].first
     assert [each.path for each in found] == ["rank_1/kernel_meta"]
     assert "has no kernel that another rank has" in found[0].detail
+    assert "for inference instead of training" in found[0].detail
     assert "ranks 0, 2, 3 will wait" in found[0].detail
+    for info in tmp_path.rglob("*.info"):
+        phase = "inference" if info.parts[-3] == "rank_1" else "training"
+        edit(info, lambda fields, phase=phase: fields.update(scenario={"phase": phase}))
+    (finding,) = look(tmp_path).found[Check.RANKS_AGREE].first
+    assert "in its .info scenario.phase is inference and not training;" in finding.detail
+    assert "for another chip" not in finding.detail
 
 
 def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
