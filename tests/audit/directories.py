@@ -950,6 +950,31 @@ def requests_of_two_kernels_are_swapped(root: Path) -> None:
     two.write_text(text)
 
 
+@unsound(WARN)
+def entry_that_a_layer_of_an_image_deletes(root: Path) -> None:
+    kernel = kernel_cache(root).entries[1]
+    for path in (kernel.metadata, kernel.object):
+        put(path.with_name(f".wh.{path.name}"), b"")
+
+
+@unsound(WARN)
+def chip_that_a_layer_of_an_image_deletes(root: Path) -> None:
+    put(kernel_cache(root).soc.with_name(".wh.Ascend910B1"), b"")
+
+
+@unsound(WARN)
+def directory_whose_lower_layers_are_deleted(root: Path) -> None:
+    put(kernel_cache(root).soc / ".wh..wh..opq", b"")
+
+
+@sound()
+def layer_that_deletes_what_is_not_here(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    put(soc / ".wh.te_add_0123456789abcdef0123456789abcdef.json", b"")
+    put(root / "etc/.wh.hosts", b"")
+    put(root / "etc/hosts", "127.0.0.1")
+
+
 def packed_run(root: Path, *packed: str, zipped: bool = False) -> None:
     """Write a run that selected Add and Exp of 8 elements, with a package that has some keys."""
     run = static_outputs(root).parent

@@ -173,6 +173,17 @@ def test_a_rank_of_strange_kernels_alone_is_blamed(tmp_path: Path) -> None:
     assert "for another chip" not in finding.detail
 
 
+def test_a_mark_of_a_layer_goes_only_with_what_it_deletes(tmp_path: Path) -> None:
+    kernel = kernel_cache(tmp_path).entries[1]
+    files = [kernel.metadata, kernel.object]
+    marks = [put(each.with_name(f".wh.{each.name}"), b"") for each in files]
+    put(kernel.metadata.with_name(".wh..wh..opq"), b"")
+    removals: list[Removal] = []
+    audit(tmp_path, suggest=removals.append)
+    (removal,) = removals
+    assert {*removal.paths} == {str(each.relative_to(tmp_path)) for each in (*files, *marks)}
+
+
 def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
     ranks(tmp_path / "big", 2)
     ranks(tmp_path / "small", 1)
