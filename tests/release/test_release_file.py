@@ -1004,7 +1004,7 @@ def test_a_shipped_cache_of_other_chips_only_serves_nothing(tmp_path: Path) -> N
     ("names", "named", "told"),
     [
         ([], 0, "serves no kernel of the release: it has no entry"),
-        (["te_add_1.json"], 1, "it has 1 of 3 names, and what is under them is not taken"),
+        (["te_add_1.json"], 1, "it has 1 of 3 names, and their files are not taken"),
         (["te_mul_1.json"], 0, "its kernels are of something else"),
     ],
 )
@@ -1016,5 +1016,11 @@ def test_why_a_shipped_cache_serves_nothing(
     for name in names:
         (directory / name).touch()
     release = _read(tmp_path, "soc = 'A'\ncaches = 'cache'")
-    (problem,) = useless(release, tmp_path / "cache", Served(0, 3), "kernel", named)
+    used = tmp_path / "used/kernel_cache"
+    used.mkdir(parents=True)
+    for place, version in ((directory.parent, "7.6"), (used, "8.0")):
+        (place / "version.info").write_text(f"adk_version=7\nops_version={version}\n")
+    (problem,) = useless(release, tmp_path / "cache", Served(0, 3), "kernel", named, used.parent)
     assert told in problem.found
+    versions = "it was filled with ops_version=7.6, and the release compiles with ops_version=8.0"
+    assert (versions in problem.found) is bool(named)
