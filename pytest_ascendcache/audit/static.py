@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,6 +32,7 @@ from pytest_ascendcache.audit.packages import PackedKernel, packed_kernels
 from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.recognition import split
 from pytest_ascendcache.caches.static_kernels import INDEX
+from pytest_ascendcache.contract.simplified_key import difference
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 """Folders of operator information, by process id."""
@@ -267,9 +269,10 @@ class AuditedInstallation(EntryJudge):
                 self._unnamed(kernel, indexed.keys())
             for path, key in sorted(indexed.items()):
                 if (own := self.packed[path]) and key not in own:
+                    unlike = _difference(min(own), key)
                     detail = (
                         f"names {path[:120]} for {key[:120]}, which its package has for "
-                        f"{min(own)[:120]}: operators get another one's kernel"
+                        f"{min(own)[:120]}{unlike}: operators get a kernel that is not theirs"
                     )
                     place = f"{self.unit}/config/{chip}/{INDEX}".lstrip("/")
                     self.ledger.add(Check.AGREEMENT, place, detail)
@@ -399,6 +402,13 @@ def _unlike(kernel: dict[str, Any], folder: Folder, path: str) -> str:
         mine, own = described.get(name), metadata.fields.get(name) if metadata else None
         if mine is not None and own is not None and mine != own:
             return f"{name} is {str(mine)[:60]} here and {str(own)[:60]} in its metadata"
+    return ""
+
+
+def _difference(own: str, key: str) -> str:
+    """Return in what two keys differ, in brackets; empty if they are not read."""
+    with suppress(ValueError):
+        return f" ({difference(own, key)})"
     return ""
 
 
