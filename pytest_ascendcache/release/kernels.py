@@ -123,7 +123,7 @@ def _stamps(cache: Path) -> dict[str, str]:
     found = dict[str, str]()
     for name in ("op_cache.ini", "version.info"):
         with suppress(OSError, UnicodeDecodeError):
-            text = ((kernel_cache(cache) or cache) / name).read_text(encoding="utf-8")
+            text = b"".join(read_quietly((kernel_cache(cache) or cache) / name)).decode()
             found |= {each[1]: each[2] for each in _STAMP.finditer(text)}
     return found
 

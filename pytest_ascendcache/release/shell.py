@@ -151,16 +151,6 @@ class Shell:
         """Return a shell that runs at the same time as others of the same lane."""
         return self.child(lane=Span(self.lane, self.record.tick()))
 
-    @contextmanager
-    def ending(self, parent: Shell) -> Iterator[Shell]:
-        """Follow commands in this shell, and note which settings end with it."""
-        try:
-            yield self
-        finally:
-            for name, each in self.names.variables.items():
-                if name in self.record.settings and parent.names.variables.get(name) is not each:
-                    self.record.lost.setdefault(name, (each.line, ""))
-
     def script(self, text: str, line: int = 1) -> None:
         """Follow a text, as far as its grammar is followed."""
         try:
@@ -180,7 +170,7 @@ class Shell:
     def step(self, step: ShellStep) -> Status:
         if not step.background:
             return self.joined(step.pipelines)
-        with suppress(_LeaveError), self.beside().ending(self) as shell:
+        with suppress(_LeaveError), _ending(self.beside(), self) as shell:
             replace(shell, input=ShellInput()).joined(step.pipelines)
         return Status.YES
 
@@ -209,7 +199,7 @@ class Shell:
             if shell is self:
                 status = shell.command(command)
                 continue
-            with suppress(_LeaveError), shell.ending(self):
+            with suppress(_LeaveError), _ending(shell, self):
                 status = shell.command(command)
         if not pipeline.inverted:
             return status
@@ -246,7 +236,7 @@ class Shell:
             case "group":
                 return self.follow(command.bodies[0])
             case "subshell":
-                with suppress(_LeaveError), self.child().ending(self) as shell:
+                with suppress(_LeaveError), _ending(self.child(), self) as shell:
                     return shell.follow(command.bodies[0])
                 return Status.RAN
             case "if":
@@ -378,6 +368,17 @@ class Shell:
                 if was is not None:
                     self.names.variables[each] = was
         return Status.RAN if status is Status.YES else status
+
+
+@contextmanager
+def _ending(shell: Shell, parent: Shell) -> Iterator[Shell]:
+    """Follow commands in a shell, and note which settings end with it."""
+    try:
+        yield shell
+    finally:
+        for name, each in shell.names.variables.items():
+            if name in shell.record.settings and parent.names.variables.get(name) is not each:
+                shell.record.lost.setdefault(name, (each.line, ""))
 
 
 def _start(shell: Shell, line: int, fields: list[str], given: dict[str, ShellVariable]) -> None:
