@@ -45,6 +45,9 @@ _DECLARED = re.compile(r"\b(?:export|declare|typeset|local|readonly|unset|env)\s
 _BARE = re.compile(r"(?<=\s)(?:-u|--unset=)?\w+(?=\s|$)")
 """Names in what declares them, which reads none."""
 
+_ASKED = re.compile(r"(?:\$\(|`)[^)`]*(?:python|\.py\b|\.sh\b)")
+"""A program whose output is a value: it has what is exported so far."""
+
 _LOOKED_AT = 64
 """Processes for which it is looked up which others run at the same time."""
 
@@ -271,16 +274,16 @@ def _had_by_none(job: TrainingJob) -> Iterator[tuple[int, Problem]]:
 
 def _missed(job: TrainingJob) -> Iterator[tuple[str, ShellVariable]]:
     """Yield the settings that no process has, and nothing reads. A script that is read with
-    ``source`` may export them, unless they are taken away behind it."""
+    ``source`` may export or read them, unless they are set behind it and taken away."""
     if not job.processes or job.unfollowed:
         return
     code = _DECLARED.sub(lambda found: _BARE.sub(" ", found[0]), _COMMENT.sub("", job.text))
     every = [*job.record.processes, *job.record.guesses]
     for name, setting in job.settings.items():
-        is_read = re.search(rf"\b{name}\b(?!\+?=)", code)
+        words = job.record.lost.get(name, (0, ""))[1]
+        is_read = re.search(rf"\b{name}\b(?!\+?=)", code) or (words and _ASKED.search(code))
         is_had = is_read or any(name in one.settings for one in every)
-        line, words = job.record.lost.get(name, (0, ""))
-        is_known = not job.sourced or (words and line > max(job.sourced))
+        is_known = not job.sourced or (words and setting.line > max(job.sourced))
         if name in _OF_CACHES and is_known and not is_had:
             yield name, setting
 

@@ -631,6 +631,8 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         ("export RANK_ID=0\nunset RANK_ID\npython a.py", ["unset takes RANK_ID=0 from"]),
         ("export RANK_ID=0\npython a.py\nunset RANK_ID\npython b.py", []),
         ("export RANK_ID=3 D=$RANK_ID\nunset RANK_ID\npython a.py --rank $D", []),
+        ("export RANK_ID=0\nN=$(python n.py)\nunset RANK_ID\npython a.py", []),
+        ("export RANK_ID=0\nsource prepare.sh\nunset RANK_ID\npython a.py", []),
         ("export RANK_ID=0\nexec -c python a.py", ["exec -c takes RANK_ID=0 from"]),
         (
             "source env.sh\nexport HCCL_CONNECT_TIMEOUT=600\n"
