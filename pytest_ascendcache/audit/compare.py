@@ -54,14 +54,39 @@ class CardsOfJobs:
     def conclude(self) -> None:
         """Compare the cards of every job; without several, say that the rules do not apply."""
         jobs = [each for each in self._jobs() if len(each.units) > 1]
+        shared = [*filter(self._shared, sorted(self.result.units))]
         if not jobs:
-            checks = (Check.RANKS_AGREE, Check.RANK_DUPLICATES)
+            checks = (*(() if shared else (Check.RANKS_AGREE,)), Check.RANK_DUPLICATES)
             self.result.inapplicable |= dict.fromkeys(checks, _NO_CARDS)
         elif all(job.kind is CacheKind.GRAPH_CACHE for job in jobs):
             detail = "graphs are never the same bytes twice"
             self.result.inapplicable[Check.RANK_DUPLICATES] = detail
         for job in jobs:
             self._compare(job, f"{printable(job.path)}: " if len(jobs) > 1 else "")
+
+    def _shared(self, unit: str) -> bool:
+        """Tell of kernels of several cards in one directory, and return whether there are any. Jobs
+        of one card leave them that ran on each in turn. Source: document M, RANK_ID."""
+        judge = self.result.units[unit]
+        cards = sorted({*judge.devices}) if isinstance(judge, RankKernels) else []
+        if not isinstance(judge, RankKernels) or len(cards) < 2:
+            return False
+        which = ", ".join(map(str, cards[:8])) + (" ..." if cards[8:] else "")
+        if judge.recorded.get("scenario.cards") == "several":
+            detail = (
+                f"has kernels for cards {which} of a job of several cards: a card looks into the "
+                "directory of its own rank, so RANK_ID did not reach their processes, unless this "
+                "rank ran on each of these cards in turn; at the next start the others compile "
+                "theirs again"
+            )
+            self.ledger.add(Check.RANKS_AGREE, unit, detail)
+        else:
+            note = (
+                f"{printable(unit or '.')}: has kernels for cards {which}: of jobs of one card "
+                "that ran on each in turn, or RANK_ID did not reach the processes of a job"
+            )
+            self.result.notes.setdefault(Check.RANKS_AGREE, []).append(note)
+        return True
 
     def _jobs(self) -> list[JobOfCards]:
         units: defaultdict[tuple[CacheKind, str], dict[int, str]] = defaultdict(dict)
@@ -117,7 +142,8 @@ class CardsOfJobs:
         judges = {number: self.result.units[unit] for number, unit in sorted(units.items())}
         own = self._own_devices(judges)
         keys = {number: self._own_keys(judge, own.get(number)) for number, judge in judges.items()}
-        for note in (compare_ranks(self.ledger, units, keys, names), exchanged(own)):
+        differs = partial(_recorded, judges)
+        for note in (compare_ranks(self.ledger, units, keys, names, differs), exchanged(own)):
             if note:
                 self.result.notes.setdefault(Check.RANKS_AGREE, []).append(note)
         for number, detail in of_other_cards(own).items():
@@ -186,6 +212,17 @@ class CardsOfJobs:
         of_cards = self.result.kinds.get(unit) in (CacheKind.KERNEL_META, CacheKind.GRAPH_CACHE)
         found = {name_key(name) if of_cards else _stem(name) for name in listed}
         return sorted(printable(each.decode()) for each in found if short(each) in keys)[:_NAMED]
+
+
+def _recorded(judges: Mapping[int, EntryJudge], rank: int) -> str:
+    """Return what the requests of a rank say, and all those of others say otherwise."""
+    said = {at: each.recorded for at, each in judges.items() if isinstance(each, RankKernels)}
+    mine, found = said.pop(rank, {}), list[str]()
+    for what, value in mine.items():
+        others = {each[what] for each in said.values() if each.get(what)}
+        if value and len(others) == 1 and value not in others:
+            found.append(f"{what} is {value} and not {others.pop()}")
+    return ", ".join(found[:_NAMED])
 
 
 def _odd(said: Mapping[int, str]) -> list[int]:

@@ -38,7 +38,7 @@ _DECODER = json.JSONDecoder()
 _VERSIONS = frozenset(
     (
         *("compiler", "compiler_version", "compilerVersion", "toolchain", "cann_version"),
-        *("adk_version", "ops_version", "mindspore_version", "version"),
+        *("adk_version", "ops_version", "mindspore_version", "version", "versions"),
     )
 )
 """Fields in which a toolchain may record its name or version."""
@@ -309,9 +309,10 @@ def check_whole(files: Files, name: str, info: os.stat_result) -> None:
 def made_by(metadata: Mapping[str, Any], data: bytes) -> str:
     """Return a kernel's toolchain from its metadata, or from the object's ``.comment`` section."""
     target = metadata.get("target")
-    for fields in (metadata, target if isinstance(target, dict) else {}):
-        if versions := sorted(_VERSIONS & {*fields}):
-            return ", ".join(f"{each} {fields[each]}" for each in versions)[:_LONGEST]
+    fields = {**(target if isinstance(target, dict) else {}), **metadata}
+    if versions := sorted(_VERSIONS & {*fields}):
+        said = ", ".join(f"{each} {fields[each]}" for each in versions)[:_LONGEST]
+        return " ".join(said.split())
     return " ".join(_comment(data).replace(b"\0", b" ").decode("utf-8", "replace").split())
 
 

@@ -128,10 +128,7 @@ def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
         (missing,) = {*edition.ini} - {*present}
         yield f"sets {present[0]} and not {missing}: it counts only with both"
     elif present and ini_limits(values, edition) is None:
-        size, ratio = edition.ini
-        wanted = f"{size} takes -1 or 1 and more (MB), {ratio} 1 to 100 (percent)"
-        set_to = ", ".join(f"{name}={values[name][:30]!r}" for name in present)
-        yield f"sets {set_to}, which does not count: {wanted}"
+        yield _of_limits(values, edition)
     for name, (other, instead) in foreign.items():
         if name in values and name in other.ini:
             how = f"write {instead}" if instead in edition.ini else f"export {instead}"
@@ -140,6 +137,21 @@ def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
     if len(stamped) == 1:
         (absent,) = {*_STAMPS} - {*stamped}
         yield f"has {stamped[0]} and not {absent}: kernels of another version are not noticed"
+
+
+def _of_limits(values: Mapping[str, str], edition: Edition) -> str:
+    """Return which of both limits is none; the other does not count either."""
+    size, ratio = edition.ini
+    takes = {size: "-1 or 1 and more (MB)", ratio: "1 to 100 (percent)"}
+    sound = {size: "500", ratio: "50"}
+    set_to = {name: f"{name}={values[name][:30]!r}" for name in edition.ini}
+    bad = [
+        name for name in takes if ini_limits({**sound, name: values[name]}, edition) is None
+    ] or [*takes]
+    wanted = ", ".join(f"{name} takes {takes[name]}" for name in bad)
+    detail = f"sets {', '.join(set_to[name] for name in bad)}, which does not count: {wanted}"
+    good = [set_to[name] for name in takes if name not in bad]
+    return f"{detail}; nor does {good[0]}, for the file counts only with both" if good else detail
 
 
 def limits_of(

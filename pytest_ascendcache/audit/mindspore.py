@@ -9,10 +9,11 @@ import os
 import re
 import stat
 from array import array
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from pytest_ascendcache.audit.agreement import (
     disagreement,
@@ -41,6 +42,12 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
 _NAMED = re.compile(rb'"(\w{1,240}_\d{1,4})"', re.ASCII)
 """What may be a kernel's name in a compile request."""
 
+_OWN = re.compile(r"name|device|(?:^|[._])id$", re.IGNORECASE)
+"""Keys of what each kernel or card has of its own."""
+
+_DEEPEST, _LONGEST = 3, 100
+"""How deep a request is looked into, and how much of a text in it."""
+
 
 @dataclass
 class RankKernels(EntryJudge):
@@ -49,7 +56,9 @@ class RankKernels(EntryJudge):
     ``keys`` stand for the kernels of which any file exists, whatever their device, and ``devices``
     are the devices in their names. For kernels that are whole, ``whole`` has their keys,
     ``objects`` keys of their objects' bytes without the kernel's name, and ``sizes`` the objects'
-    bytes. Those of each kind are in the same order. ``chips`` counts what they are compiled for.
+    bytes. Those of each kind are in the same order. ``chips`` counts what they are compiled for,
+    ``recorded`` is what the requests of all of them say alike, and ``operators`` has the files of a
+    kernel for each operator that a request says, and each that a file is named after.
     """
 
     toolchains: Toolchains = field(default_factory=Toolchains)
@@ -59,6 +68,10 @@ class RankKernels(EntryJudge):
     objects: array[int] = field(default_factory=numbers)
     sizes: array[int] = field(default_factory=numbers)
     chips: Counter[str] = field(default_factory=Counter)
+    recorded: dict[str, str] = field(default_factory=dict)
+    operators: defaultdict[str, dict[str, tuple[str, ...]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
@@ -87,6 +100,8 @@ class RankKernels(EntryJudge):
             raise described.blame(Check.METADATA, "records nothing of its kernel")
         if described is not None and (chip := QUOTED_CHIP.search(described.text)) is not None:
             self.chips[chip[1].decode()] += 1
+        if described is not None:
+            self._request(described, stem)
         if object_name and described is not None:
             content = check_object(files, object_name, metadata.fields)
             if content is not None:
@@ -105,10 +120,44 @@ class RankKernels(EntryJudge):
                     raise described.blame(Check.AGREEMENT, problem)
         return True
 
+    def _request(self, request: Metadata, stem: str) -> None:
+        """Note what a request says of its operator, and of its run."""
+        said = dict(_scalars(request.fields))
+        for what, value in said.items():
+            if not _OWN.search(what) and self.recorded.setdefault(what, value) != value:
+                self.recorded[what] = ""
+        if name := _letters(said.get("op_name", "")):
+            files = (request.name, *request.files.names)
+            paths = tuple(map(request.files.folder.path, files))
+            self.operators[name].setdefault(_letters(stem), paths)
+
+    def conclude(self) -> None:
+        """Report requests of an operator that another kernel is named after, and not theirs."""
+        for name, found in self.operators.items():
+            own = found.get(name, ("",))[0].rpartition("/")[2]
+            for stem, (path, *remove) in found.items():
+                if own and name not in stem:
+                    detail = f"op_name is that of {own[:90]}: another operator's"
+                    self.ledger.add(Check.AGREEMENT, path, detail, 0, (*remove,))
+
     def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         stem, suffix = split(name)
         is_kernels = suffix in _RANK_SUFFIXES and KERNEL_STEM.fullmatch(stem) is not None
         return is_kernels and _no_file(folder, name, info, _RANK_SUFFIXES)
+
+
+def _scalars(fields: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts and numbers that a request gives, outside of its lists, by their keys."""
+    for key, value in fields.items():
+        if isinstance(value, dict):
+            yield from _scalars(value, f"{where}{key}.") if where.count(".") < _DEEPEST else ()
+        elif isinstance(value, (str, int)):
+            yield f"{where}{key}", " ".join(str(value)[:_LONGEST].split())
+
+
+def _letters(text: str) -> str:
+    """Return an operator's name as it may be in that of a function."""
+    return re.sub(r"[^a-z]", "", text.lower())
 
 
 def _of_request(request: Metadata, stem: str, device: int) -> str:

@@ -18,15 +18,24 @@ from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT, TIMEOUT
 
 _NAMED = 5
+_CAUSES = (
+    "it was compiled by another toolchain version, for another chip, from another network, for "
+    "inference instead of training, or in a job of one card instead of several"
+)
 Keys = np.ndarray[tuple[int], np.dtype[np.int64]]
 Names = Callable[[int, frozenset[int]], list[str]]
 """Maps a rank and the keys of kernels to a few of the kernels' names."""
 
 
 def compare_ranks(
-    ledger: Ledger, directories: Mapping[int, str], keys: Mapping[int, array[int]], names: Names
+    ledger: Ledger,
+    directories: Mapping[int, str],
+    keys: Mapping[int, array[int]],
+    names: Names,
+    differs: Callable[[int], str],
 ) -> str:
-    """Report what each rank of a job lacks. ``keys`` stand for the kernels or graphs of a rank.
+    """Report what each rank of a job lacks. ``keys`` stand for the kernels or graphs of a rank, and
+    ``differs`` says what those of a rank record, and others otherwise.
     Returns a note about ranks that are not compared with each other; empty if all are."""
     sets = {
         rank: np.unique(np.frombuffer(keys[rank], dtype=np.int64)) for rank in sorted(directories)
@@ -46,11 +55,11 @@ def compare_ranks(
                     f"({which}): {_waiting(others, union)}"
                 )
                 if len(own) and len(lacking) == len(_others(group, rank)):
+                    recorded = differs(rank)
+                    because = f"in its .info {recorded}" if recorded else _CAUSES
                     detail = (
-                        f"has no kernel that another rank has, and lacks theirs ({which}): it was "
-                        "compiled by another toolchain version, for another chip, from another "
-                        "network or in a job of one card instead of several; "
-                        f"{_waiting(others, union)}"
+                        f"has no kernel that another rank has, and lacks theirs ({which}): "
+                        f"{because}; {_waiting(others, union)}"
                     )
                 ledger.add(Check.RANKS_AGREE, directories[rank], detail)
     union = _union(sets)

@@ -74,9 +74,16 @@ class Audit:
 
     def describe(self) -> str:
         """Return one line about what was audited."""
-        kinds = Counter(kind.value for kind in self.kinds.values())
+        outputs = [unit for unit, kind in self.kinds.items() if kind is CacheKind.STATIC_OUTPUTS]
+        around = {unit for unit in outputs if not self.units[unit].entries}
+        around = {at for at in around if any(_is_below(each, at) for each in outputs)}
+        kinds = Counter(kind.value for unit, kind in self.kinds.items() if unit not in around)
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
         return f"{what or 'no known cache'}; {self.entries} entries, {self.files} files"
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path != directory and path.startswith(f"{directory}/" if directory else "")
 
 
 def undecided(result: Audit, check: Check) -> str:

@@ -23,6 +23,7 @@ from pytest_ascendcache.audit.entries import (
 )
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal, printable
 from pytest_ascendcache.audit.indexed import GeGraphs, PackageConfig
+from pytest_ascendcache.audit.layers import LayerMarks
 from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, PreBuilds, RankKernels
 from pytest_ascendcache.audit.owners import Owners
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
@@ -80,6 +81,7 @@ class _Scan:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._beside = Beside(self._result, ledger)
+        self._marks = LayerMarks(self._result, ledger)
         self._reader = Reader()
         self._interruptible = watch is not None
         self._watch = watch or WalkWatch()
@@ -106,6 +108,7 @@ class _Scan:
                 raise
             result.stopped = "it was interrupted"
         self._owners.conclude(self._ledger)
+        self._marks.conclude()
         for path, detail in self._open:
             if any(path in ("", ".") or each.startswith(f"{path}/") for each in result.units):
                 self._ledger.add(Check.PRIVATE_MODES, path or ".", detail)
@@ -140,7 +143,8 @@ class _Scan:
         if place is not None and place.kind.holds_entries:
             judge = self._judge(place)
         kernels = judge if isinstance(judge, KernelFolder) else None
-        for number, entry in enumerate(visit.entries):
+        entries = (each for each in visit.entries if not self._marks.take(folder, each.name))
+        for number, entry in enumerate(entries):
             if not number & 63:
                 self._watch.tick()
             name = entry.name

@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,8 +28,11 @@ from pytest_ascendcache.audit.entries import (
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
+from pytest_ascendcache.audit.packages import PackedKernel, packed_kernels
 from pytest_ascendcache.audit.reading import Folder
 from pytest_ascendcache.caches.recognition import split
+from pytest_ascendcache.caches.static_kernels import INDEX
+from pytest_ascendcache.contract.simplified_key import difference
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 """Folders of operator information, by process id."""
@@ -36,7 +40,7 @@ _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 _PACKAGES = "static_kernel_cache"
 """The folder of the files that map keys to packages of earlier processes."""
 
-_INDEX = "binary_info_config.json"
+_NAMED = 5
 _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """Directories that a compile has next to its results while it runs."""
 
@@ -49,7 +53,9 @@ class StaticOutputs(EntryJudge):
     that the first card packs, ``packed`` the runs with a package, by their directories.
     ``targets`` counts the operators that the document's own layout names to be compiled, where each
     run has a package; ``later`` are runs of newer clients, which select among them.
-    ``reuses`` says that there is an index of packages for later runs.
+    ``reuses`` says that there is an index of packages for later runs. ``requests`` are what each
+    folder of operator information says, ``kernels`` what the packages of each run hold, and
+    ``closed`` counts those that do not say it.
     """
 
     _: KW_ONLY
@@ -59,6 +65,12 @@ class StaticOutputs(EntryJudge):
     targets: Counter[str] = field(default_factory=Counter)
     later: set[str] = field(default_factory=set)
     reuses: bool = False
+    requests: defaultdict[str, dict[str, dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    kernels: defaultdict[str, list[PackedKernel]] = field(default_factory=lambda: defaultdict(list))
+    closed: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         suffix = split(name)[1]
@@ -71,10 +83,15 @@ class StaticOutputs(EntryJudge):
                 found[str(place.parent)].add(name)
         if suffix == ".run":
             self.packed.add(str(place))
+            self.closed[str(place)] += 1
             self.entries += 1
             check_whole(Files(folder, (name,)), name, info)
+            with folder.opened(name, info) as descriptor:
+                kernels = packed_kernels(descriptor)
+            self.kernels[str(place)] += kernels or []
+            self.closed[str(place)] -= kernels is not None
             return True
-        if suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
+        if suffix == ".json" and _RECORDS.fullmatch(place.name):
             self.entries += 1
             self.targets[str(place.parent)] += place.name.isdecimal()
             self.later |= {str(place.parent)} if "_opcompile" in place.name else set()
@@ -85,6 +102,9 @@ class StaticOutputs(EntryJudge):
             if record and isinstance(kind, str) and not name.startswith((f"{kind}_", f"{kind}.")):
                 detail = f"op_type is {kind[:60]}, and the file's name is another operator's"
                 raise record.blame(Check.AGREEMENT, detail)
+            if record is not None and not place.name.endswith("_debug"):
+                said = {each: record.fields.get(each) for each in ("inputs", "outputs")}
+                self.requests[str(place)][split(name)[0]] = {"op_type": kind, **said}
             return True
         return False
 
@@ -127,6 +147,45 @@ class StaticOutputs(EntryJudge):
                     "compile was interrupted or failed"
                 )
                 self.ledger.add(Check.LEFTOVERS, run, detail)
+        for run in sorted(self.packed):
+            if not self.closed[run]:
+                self._unlike(run)
+
+    def _unlike(self, run: str) -> None:
+        """Compare the operators that a run packs with its packages: those of all cards, or else
+        those that it selected, or else all. Some of them may have failed to compile."""
+        folders = [each for each in self.requests if str(PurePosixPath(each).parent) == run]
+        endings = ("_gathered", "_selected", "_opcompile", "")
+        ending = next((each for each in endings for at in folders if at.endswith(each)), "")
+        asked = {
+            name: request
+            for folder in folders
+            if folder.endswith(ending)
+            for name, request in self.requests[folder].items()
+        }
+        lacking = [
+            name
+            for name, request in sorted(asked.items())
+            if not any(each.is_of(name, request) for each in self.kernels[run])
+        ]
+        which = ", ".join(lacking[:_NAMED])[:300] + (" ..." if lacking[_NAMED:] else "")
+        if asked and len(lacking) == len(asked):
+            detail = (
+                f"its package has no kernel of the operators beside it ({which}): it is another "
+                "run's, and who installs it has no static kernel for them"
+            )
+            self.ledger.add(Check.LEFTOVERS, run, detail)
+        elif lacking:
+            self.notes.append(
+                f"its package has no kernel of {len(lacking)} of {len(asked)} operators beside it "
+                f"({which}): they run without a static kernel"
+            )
+
+    @property
+    def untold(self) -> str:
+        closed = sum(map(bool, self.closed.values()))
+        what = "have no index that is read, and are not compared with the operators beside them"
+        return "; ".join([*self.notes, *([f"packages of {closed} runs {what}"] if closed else [])])
 
     def packed_for_others(self, reuses: bool) -> list[set[str]]:
         """Return the operators in each package that other runs use: those of all cards that the
@@ -171,7 +230,7 @@ class AuditedInstallation(EntryJudge):
         inside = folder.relative.removeprefix(self.unit).strip("/")
         parts = inside.split("/")
         is_kernel = len(parts) == 3 and not {"config", "scripts"} & {*parts[:2]}
-        if name == _INDEX:
+        if name == INDEX:
             # A package has an index of its own, for its installer; a process reads the common one.
             named = self._index(folder, name, "../" * len(parts))
             if parts[0] == "config" and named:
@@ -210,11 +269,12 @@ class AuditedInstallation(EntryJudge):
                 self._unnamed(kernel, indexed.keys())
             for path, key in sorted(indexed.items()):
                 if (own := self.packed[path]) and key not in own:
+                    unlike = _difference(min(own), key)
                     detail = (
                         f"names {path[:120]} for {key[:120]}, which its package has for "
-                        f"{min(own)[:120]}: operators get another one's kernel"
+                        f"{min(own)[:120]}{unlike}: operators get a kernel that is not theirs"
                     )
-                    place = f"{self.unit}/config/{chip}/{_INDEX}".lstrip("/")
+                    place = f"{self.unit}/config/{chip}/{INDEX}".lstrip("/")
                     self.ledger.add(Check.AGREEMENT, place, detail)
         packages = {kernel.partition("/")[0] for kernel in self.kernels}
         unselected = set[str]() if self.selected is None else packages - self.selected
@@ -342,6 +402,13 @@ def _unlike(kernel: dict[str, Any], folder: Folder, path: str) -> str:
         mine, own = described.get(name), metadata.fields.get(name) if metadata else None
         if mine is not None and own is not None and mine != own:
             return f"{name} is {str(mine)[:60]} here and {str(own)[:60]} in its metadata"
+    return ""
+
+
+def _difference(own: str, key: str) -> str:
+    """Return in what two keys differ, in brackets; empty if they are not read."""
+    with suppress(ValueError):
+        return f" ({difference(own, key)})"
     return ""
 
 

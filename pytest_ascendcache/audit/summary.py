@@ -52,7 +52,7 @@ class Summary:
         reuses = any(each.reuses for each in outputs)
         packed = [names for each in outputs for names in each.packed_for_others(reuses)]
         for unit, judge in result.units.items():
-            if isinstance(judge, AuditedInstallation):
+            if isinstance(judge, (AuditedInstallation, RankKernels)):
                 judge.conclude()
             elif isinstance(judge, StaticOutputs):
                 judge.conclude(packed)

@@ -184,10 +184,9 @@ def _of_package(read: Read, size: int) -> str | None:
             if end < size:
                 return _of_size(end, size)
         return _of_digest("sha256", digest, rest[1].decode())
-    sizes, lines = _SIZES.search(head), _LINES.search(head)
-    if sizes is None or lines is None:
+    sizes, start = _SIZES.search(head), payload_start(head)
+    if sizes is None or start is None:
         return None
-    start = len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
     payloads = [int(each) for each in sizes[1].split()]
     if start + sum(payloads) > size:
         return f"is cut: {count(start + sum(payloads) - size, 'byte')} missing"
@@ -200,6 +199,14 @@ def _of_package(read: Read, size: int) -> str | None:
         found_sum = _cksum(read, start, start + payloads[0])
         return _of_digest("cksum", str(found_sum), said[1].decode())
     return ""
+
+
+def payload_start(head: bytes) -> int | None:
+    """Return where the payload of a self-extracting package begins, or None if its head does not
+    tell."""
+    if (lines := _LINES.search(head)) is None:
+        return None
+    return len(head) - len(head.split(b"\n", int(lines[1] or lines[2]))[-1])
 
 
 def _cksum(read: Read, start: int, end: int) -> int:

@@ -16,13 +16,19 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_ascendcache.contract.toml import tomllib
 
 _HERE = Path(__file__).parent
 _LITTLE = 6
 """Characters. A template with no more fixed text than this would match nearly anything."""
+_FEW = 9
+"""Letters. A template with no more of them may be words in the middle of any sentence."""
+_LETTERS = re.compile("[^A-Za-z]")
+_ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])", re.ASCII)
+_BLANK = re.compile(r"(?<=[）。，；：]) (?=\S)")
+"""A blank of a template behind a mark that has its own."""
 _FRAMES = _HERE / "sentences" / "frames.toml"
 
 
@@ -126,8 +132,8 @@ _PRINTED = re.compile(
 )
 """What a program printed behind its ending, which stays in its own words."""
 
-_OF_A_PATH = re.compile(r"([^:;]*/[^:;]*): (.+)")
-"""A path, which may have blanks, and what is said of it."""
+_OF_A_PATH = re.compile(r"([^:;]*/[^:;]*): ((?:(?!; (?:expected|also): ).)+)")
+"""A path, which may have blanks, and what is said of it: not what is said beside it."""
 
 
 @lru_cache(maxsize=4096)
@@ -176,19 +182,44 @@ def _behind_a_colon(sentence: str, translate: Callable[[str], str]) -> str:
     return ""
 
 
-def _filled(pattern: tuple[re.Pattern[str], str], sentence: str) -> str:
-    shape, chinese = pattern
-    match = shape.fullmatch(sentence)
-    return chinese.format(*map(_chinese, match.groups())) if match else ""
+class _Template(NamedTuple):
+    """A template with places. One that ``joins`` has so few words of its own that any sentence may
+    have them in its middle."""
+
+    shape: re.Pattern[str]
+    chinese: str
+    is_frame: bool
+    joins: bool
+
+
+def _filled(template: _Template, sentence: str) -> str:
+    """The Chinese of a sentence that a template matches; empty if that tears it apart."""
+    match = template.shape.fullmatch(sentence)
+    if match is None:
+        return ""
+    begins_with_place = template.shape.pattern.startswith("(") and not template.is_frame
+    if begins_with_place and ": " in match[1]:
+        return ""  # what the template says begins behind the colon
+    places = [*map(_chinese, match.groups())]
+    if template.joins and any(map(_ENGLISH.search, places)):
+        return ""
+    return _BLANK.sub("", template.chinese.format(*places))
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _patterns() -> tuple[_Template, ...]:
     """Templates with a ``{}``, as patterns: frames first, then those with the most fixed text."""
     frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
     with_places = [item for item in templates().items() if "{}" in item[0]]
     with_places.sort(key=lambda item: _rank(item[0], frames))
-    return tuple((_shape(english), chinese) for english, chinese in with_places)
+    return tuple(
+        _Template(_shape(english), chinese, english in frames, _joins(english))
+        for english, chinese in with_places
+    )
+
+
+def _joins(english: str) -> bool:
+    return ":" not in english and len(_LETTERS.sub("", english)) <= _FEW
 
 
 def _rank(english: str, frames: Collection[str]) -> tuple[bool, int, bool]:

@@ -20,6 +20,7 @@ from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.language import Language, add_language_option, translated
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.configuration import DEBUGGING
+from pytest_ascendcache.release.environment import NAMES
 from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
 from pytest_ascendcache.release.job import job_problems, read_job
 from pytest_ascendcache.release.values import value_faults
@@ -168,8 +169,10 @@ def _look_at_job(path: Path, language: Language) -> int:
         unread = f"{script} is not read: what it sets is not known"
         print(f"{path}:{line}: {translated(unread, language)}")
     settings = count(len(job.settings), "setting")
-    print(translated(f"{settings} for {job.number}: {count(len(problems), 'fault')}", language))
-    return int(bool(problems or job.unfollowed))
+    is_judged = bool(problems or job.unfollowed or {*NAMES} & {*job.settings})
+    found = count(len(problems), "fault") if is_judged else "nothing of it is judged"
+    print(translated(f"{settings} for {job.number}: {found}", language))
+    return int(bool(problems or job.unfollowed or not is_judged))
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:

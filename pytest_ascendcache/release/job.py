@@ -40,6 +40,14 @@ _OF_CACHES = (
 )
 """Settings that do nothing unless a process has them."""
 
+_COMMENT = re.compile(r"(?m)(^|\s)#.*")
+_DECLARED = re.compile(r"\b(?:export|declare|typeset|local|readonly|unset|env)\s[^\n;&|)]*")
+_BARE = re.compile(r"(?<=\s)(?:-u|--unset=)?\w+(?=\s|$)")
+"""Names in what declares them, which reads none."""
+
+_ASKED = re.compile(r"(?:\$\(|`)[^)`]*(?:python|\.py\b|\.sh\b)")
+"""A program whose output is a value: it has what is exported so far."""
+
 _LOOKED_AT = 64
 """Processes for which it is looked up which others run at the same time."""
 
@@ -140,9 +148,8 @@ def job_problems(job: TrainingJob) -> list[tuple[int, Problem]]:
     for group in together(job.processes):
         for line, each in _between(group):
             found.setdefault(each, line)
-    for name, setting in _had_by_none(job):
-        what = f"{name}={setting.value} is set, and no process that the script starts has it"
-        found[Problem(what, "an export of it before they are started")] = setting.line
+    for line, each in _had_by_none(job):
+        found[each] = line
     if job.record.cut and (job.processes or {*NAMES} & {*job.settings}):
         turns = f"more than {MOST} turns of loops, and no later one is followed"
         found[Problem(turns, "a loop that starts the processes of one machine")] = job.record.cut
@@ -243,20 +250,50 @@ def _fewer_than_there_are(group: Sequence[StartedProcess]) -> Iterator[tuple[int
             )
 
 
-def _had_by_none(job: TrainingJob) -> Iterator[tuple[str, ShellVariable]]:
-    """Yield what the script sets for processes, and each of those that it starts does not have.
+def _had_by_none(job: TrainingJob) -> Iterator[tuple[int, Problem]]:
+    """Report what the script sets for processes, and each of those that it starts does not have.
 
     What it exports at last may be for the shell that reads it, unless it starts a whole job.
     """
-    if not job.processes or job.unfollowed or job.sourced:
+    taken: dict[tuple[int, str], list[str]] = {}
+    for name, setting in _missed(job):
+        said = f"{name}={_in_words([*job.record.values[name]])}"
+        line, words = job.record.lost.get(name, (0, ""))
+        if words:
+            taken.setdefault((line, words), []).append(said)
+        elif line:
+            what = f"{said} is set in a subshell that ends before it starts a process: none has it"
+            yield setting.line, Problem(what, "an export of it in the shell that starts them")
+        elif len(job.processes) > 1 or not setting.exported:
+            what = f"{said} is set, and no process that the script starts has it"
+            yield setting.line, Problem(what, "an export of it before they are started")
+    for (line, words), settings in taken.items():
+        what = f"{words} takes {', '.join(settings)} from the processes that the script starts"
+        yield line, Problem(what, f"no {words} where they are started")
+
+
+def _missed(job: TrainingJob) -> Iterator[tuple[str, ShellVariable]]:
+    """Yield the settings that no process has, and nothing reads. A script that is read with
+    ``source`` may export or read them, unless they are set behind it and taken away."""
+    if not job.processes or job.unfollowed:
         return
-    code = re.sub(r"(?m)(^|\s)#.*", "", job.text)
+    code = _DECLARED.sub(lambda found: _BARE.sub(" ", found[0]), _COMMENT.sub("", job.text))
     every = [*job.record.processes, *job.record.guesses]
-    for name, each in job.settings.items():
-        is_read = re.search(rf"\b{name}\b(?!\+?=)", code)
-        missed = not is_read and not any(name in one.settings for one in every)
-        if name in _OF_CACHES and missed and (len(job.processes) > 1 or not each.exported):
-            yield name, each
+    for name, setting in job.settings.items():
+        words = job.record.lost.get(name, (0, ""))[1]
+        is_read = re.search(rf"\b{name}\b(?!\+?=)", code) or (words and _ASKED.search(code))
+        is_had = is_read or any(name in one.settings for one in every)
+        is_known = not job.sourced or (words and setting.line > max(job.sourced))
+        if name in _OF_CACHES and is_known and not is_had:
+            yield name, setting
+
+
+def _in_words(values: Sequence[str]) -> str:
+    """Return the values that a loop gives a variable, in few words."""
+    first = int(values[0]) if _is_number(values[0]) else -1
+    if len(values) > 2 and [*values] == [str(first + at) for at in range(len(values))]:
+        return f"{values[0]}..{values[-1]}"
+    return "|".join([*values[:4], "..."] if len(values) > 5 else values)
 
 
 def _is_number(text: str) -> bool:

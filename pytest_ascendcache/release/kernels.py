@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import chain, islice
 from pathlib import Path
@@ -37,6 +39,7 @@ from pytest_ascendcache.release.problem import Problem, names
 KERNEL_CACHE = "kernel_cache"
 _OF_RANKS = ("kernel_meta/*.json", "graph_cache/*.mindir", "kernel_cache/*/*.json")
 """What a rank's directory has of each kind of cache."""
+_STAMP = re.compile(r"^\s*(adk_version|ops_version)\s*=\s*(\S{1,60})", re.MULTILINE)
 _PEEK = 256
 """How many names decide what a directory is, as in an audit."""
 
@@ -105,6 +108,24 @@ def cached_names(cache: Path, soc: str) -> frozenset[str]:
     if directory is None:
         return frozenset()
     return frozenset(each.stem for each in directory.iterdir() if each.suffix in (".json", ".o"))
+
+
+def filled_otherwise(cache: Path, used: Path) -> str:
+    """Return which versions a cache is stamped with and its copy that was ``used`` otherwise; empty
+    if none differ."""
+    before, after = _stamps(cache), _stamps(used)
+    other = [each for each in before if after.get(each, before[each]) != before[each]]
+    then, now = (", ".join(f"{each}={of[each]}" for each in other) for of in (before, after))
+    return f"it was filled with {then}, and the release compiles with {now}" if other else ""
+
+
+def _stamps(cache: Path) -> dict[str, str]:
+    found = dict[str, str]()
+    for name in ("op_cache.ini", "version.info"):
+        with suppress(OSError, UnicodeDecodeError):
+            text = b"".join(read_quietly((kernel_cache(cache) or cache) / name)).decode()
+            found |= {each[1]: each[2] for each in _STAMP.finditer(text)}
+    return found
 
 
 def unusable_caches(release: Release) -> list[Problem]:

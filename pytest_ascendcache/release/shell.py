@@ -7,8 +7,8 @@ What depends on a question that only a run would answer is followed in each of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -82,11 +82,15 @@ class _LeaveError(Exception):
 @dataclass
 class Record:
     """What following a script found. ``settings`` are the last values of variables that programs
-    could have; ``unfollowed`` are lines, each with the reason why it is not decided."""
+    could have, ``values`` all of them, and ``lost`` says what took such a variable away, in which
+    line: words, or nothing for the end of a subshell. ``unfollowed`` are lines, each with the
+    reason why it is not decided."""
 
     processes: list[StartedProcess] = field(default_factory=list)
     guesses: list[StartedProcess] = field(default_factory=list)
     settings: dict[str, ShellVariable] = field(default_factory=dict)
+    values: dict[str, dict[str, None]] = field(default_factory=dict)
+    lost: dict[str, tuple[int, str]] = field(default_factory=dict)
     unfollowed: dict[int, str] = field(default_factory=dict)
     sourced: dict[int, str] = field(default_factory=dict)
     functions: dict[str, ShellCommand] = field(default_factory=dict)
@@ -102,6 +106,13 @@ class Record:
         if self.commands > _MOST_COMMANDS:
             self.unfollowed[line] = "the commands before it are too many to be followed"
             raise _LeaveError("exit")
+
+    def set(self, variables: Mapping[str, ShellVariable]) -> None:
+        """Note variables that programs could have."""
+        self.settings.update(variables)
+        for name, each in variables.items():
+            self.values.setdefault(name, {})[each.value] = None
+            self.lost.pop(name, None)
 
     def turn(self, line: int) -> bool:
         """Count a turn of a loop; returns whether it is followed."""
@@ -159,8 +170,8 @@ class Shell:
     def step(self, step: ShellStep) -> Status:
         if not step.background:
             return self.joined(step.pipelines)
-        with suppress(_LeaveError):
-            replace(self.beside(), input=ShellInput()).joined(step.pipelines)
+        with suppress(_LeaveError), _ending(self.beside(), self) as shell:
+            replace(shell, input=ShellInput()).joined(step.pipelines)
         return Status.YES
 
     def joined(self, pipelines: Sequence[Pipeline]) -> Status:
@@ -185,11 +196,11 @@ class Shell:
         for command in pipeline.commands:
             shell = self if len(pipeline.commands) == 1 else self.child(input=text)
             text = shell.output(command)
-            try:
+            if shell is self:
                 status = shell.command(command)
-            except _LeaveError:
-                if shell is self:
-                    raise
+                continue
+            with suppress(_LeaveError), _ending(shell, self):
+                status = shell.command(command)
         if not pipeline.inverted:
             return status
         return {Status.YES: Status.NO, Status.NO: Status.YES}.get(status, Status.OPEN)
@@ -225,10 +236,9 @@ class Shell:
             case "group":
                 return self.follow(command.bodies[0])
             case "subshell":
-                try:
-                    return self.child().follow(command.bodies[0])
-                except _LeaveError:
-                    return Status.RAN
+                with suppress(_LeaveError), _ending(self.child(), self) as shell:
+                    return shell.follow(command.bodies[0])
+                return Status.RAN
             case "if":
                 return self.choose(command.bodies)
             case "case":
@@ -333,7 +343,7 @@ class Shell:
 
     def note(self, name: str) -> None:
         if name in self.names.variables and (name in NAMES or self.names.variables[name].exported):
-            self.record.settings[name] = self.names.variables[name]
+            self.record.set({name: self.names.variables[name]})
 
     def call(self, name: str, arguments: list[str], given: dict[str, ShellVariable]) -> Status:
         """Follow a function of the script; one that calls itself only once."""
@@ -360,19 +370,34 @@ class Shell:
         return Status.RAN if status is Status.YES else status
 
 
+@contextmanager
+def _ending(shell: Shell, parent: Shell) -> Iterator[Shell]:
+    """Follow commands in a shell, and note which settings end with it."""
+    try:
+        yield shell
+    finally:
+        for name, each in shell.names.variables.items():
+            if name in shell.record.settings and parent.names.variables.get(name) is not each:
+                shell.record.lost.setdefault(name, (each.line, ""))
+
+
 def _start(shell: Shell, line: int, fields: list[str], given: dict[str, ShellVariable]) -> None:
     """Record a program that is started, with what is exported and what stands before it."""
     record, names = shell.record, shell.names
     exported = {key: one for key, one in names.variables.items() if one.exported}
-    record.settings.update(given)
+    record.set(given)
     if fields[0].rpartition("/")[2] == "xargs":
         _start_each(shell, line, fields, given)
         return
-    fields, has = declared(fields, {**exported, **given}, line)
+    fields, own = declared(fields, {**exported, **given}, line)
+    has = own.has
+    record.set({name: each for name, each in has.items() if each is not exported.get(name)})
+    if not (fields and handles(fields)):
+        record.lost |= {name: (line, words) for name, words in own.taken.items()}
     if (nested := nested_script(fields)) is not None:
-        own = Names({**has, "PWD": ShellVariable(names.get("PWD") or "$PWD")})
+        inner = Names({**has, "PWD": ShellVariable(names.get("PWD") or "$PWD")})
         tasks = shell.tasks * nested[1]
-        shell.child(names=own, hidden=[], tasks=tasks).script(nested[0], line)
+        shell.child(names=inner, hidden=[], tasks=tasks).script(nested[0], line)
         return
     if fields and takes_input(fields):
         shell.input.text = None
@@ -568,11 +593,14 @@ class _Use:
 
 
 def _declare(at: _Use) -> Status:
-    options = "".join(each[1:] for each in at.words[1:] if each.startswith(("-", "+")))
-    exported = (at.fields[0] == "export" or "x" in options) and "n" not in options
-    is_local = at.shell.calls and at.fields[0] != "export" and "g" not in options
+    options = [each for each in at.words[1:] if each.startswith(("-", "+"))]
+    on, off = ("".join(each for each in options if each[0] == sign) for sign in "-+")
+    exports = at.fields[0] == "export"
+    withdrawn = "n" in on if exports else "x" in off
+    exported = (exports or "x" in on) and not withdrawn
+    is_local = at.shell.calls and not exports and "g" not in on
     for word in at.words[1:]:
-        if word.startswith(("-", "+")):
+        if word in options:
             continue
         match = _PREFIX.fullmatch(word) or _PREFIX.fullmatch(text_of(word, at.shell.names))
         name = match[0].partition("=")[0].rstrip("+") if match else text_of(word, at.shell.names)
@@ -580,11 +608,13 @@ def _declare(at: _Use) -> Status:
             at.shell.hidden[-1].setdefault(name, at.shell.names.variables.get(name))
         if match:
             name = at.shell.names.take(word, at.line, exported=exported)
-        elif name in at.shell.names.variables:
-            was = at.shell.names.variables[name]
-            now = replace(was, exported=exported or (was.exported and "n" not in options))
+        was = at.shell.names.variables.get(name)
+        if was is not None:
+            now = replace(was, exported=not withdrawn and (exported or was.exported))
             at.shell.names.variables[name] = now
         at.shell.note(name)
+        if was is not None and was.exported and withdrawn:
+            at.shell.record.lost[name] = (at.line, f"{at.fields[0]} {options[0]}")
     return Status.YES
 
 
@@ -599,7 +629,10 @@ def _test(at: _Use) -> Status:
 def _unset(at: _Use) -> Status:
     for name in at.fields[1:]:
         at.shell.names.arrays.pop(name, None)
+        was = at.shell.names.variables.get(name)
         at.shell.names.variables[name] = ShellVariable("", at.line)
+        if was is not None and was.exported:
+            at.shell.record.lost[name] = (at.line, "unset")
     return Status.YES
 
 

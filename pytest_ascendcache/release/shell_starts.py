@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.release.shell_words import ShellVariable
@@ -23,8 +23,8 @@ _HANDLES = re.compile(
 """Programs that handle files and texts, whose names say nothing of what is started."""
 
 _ELSEWHERE = re.compile(
-    r"ansible|docker|kubectl|nerdctl|parallel|pdsh|podman|ray|sbatch|ssh|su|sudo|tmux|screen"
-    r"|xargs"
+    r"ansible|doas|docker|kubectl|nerdctl|parallel|pdsh|pkexec|podman|ray|runuser|sbatch|ssh|su|sudo"
+    r"|systemd-run|tmux|screen|xargs"
 )
 """Programs whose processes have another environment, or other arguments, than the script says."""
 
@@ -37,6 +37,9 @@ _TEXT = re.compile(r"-[a-z]*c")
 _COUNT = re.compile(r"(?:--nproc[-_]per[-_]node|--local_worker_num|--worker_num)[= ](\S+)")
 _COUNT_OF_TASKS = re.compile(r"\s(?:-np? |-n(?=\d)|--ntasks(?:-per-node)?[= ])(\S+)")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_EMPTIES = re.compile(r"-|-[0iv]*i[0iv]*|--ignore-environment")
+_UNSETS = re.compile(r"(?:-[0iv]*u|--unset=)(\w+)")
+_CLEARS = re.compile(r"-l?c[la]*")
 _OF_TASKS = ("srun", "mpirun", "mpiexec")
 """Launchers that start a command as several tasks, and hand on the environment to each."""
 
@@ -149,40 +152,64 @@ def takes_input(fields: Sequence[str]) -> bool:
     return bool(elsewhere(fields) or name in _OF_TASKS or _READERS.fullmatch(name))
 
 
+@dataclass
+class ProgramVariables:
+    """The variables that a program has, and those of its shell that are ``taken`` from it, each
+    with the words that do that."""
+
+    has: dict[str, ShellVariable]
+    line: int
+    taken: dict[str, str] = field(default_factory=dict)
+
+    def keep(self, wanted: Callable[[str], bool], words: str) -> None:
+        """Take each variable that is not wanted."""
+        self.taken |= {name: words for name in self.has if not wanted(name)}
+        self.has = {name: each for name, each in self.has.items() if wanted(name)}
+
+    def give(self, word: str) -> None:
+        """Take a word for an assignment if it is one."""
+        if (setting := _SETTING.fullmatch(word)) is not None:
+            self.has = {**self.has, setting[1]: ShellVariable(setting[2], self.line, exported=True)}
+
+
 def declared(
     fields: list[str], has: dict[str, ShellVariable], line: int
-) -> tuple[list[str], dict[str, ShellVariable]]:
+) -> tuple[list[str], ProgramVariables]:
     """Return a command without its ``env`` and what its launcher hands on, and the variables that
     its program has by it."""
-    kept = list[str]()
+    kept, given = list[str](), ProgramVariables(has, line)
     if _name(fields[0]) == "srun":
-        fields, has = _exported(fields, has, line)
+        fields = _exported(fields, given)
+    if fields[0] == "exec" and _CLEARS.fullmatch(" ".join(fields[1:2])):
+        given.keep(lambda _: False, " ".join(fields[:2]))
     at = 0
     while at < len(fields):
         word, at = fields[at], at + 1
-        if _name(word) != "env" and not (word == "-x" and _name(fields[0]) == "mpirun"):
+        if word == "-x" and _name(fields[0]) == "mpirun":
+            given.give(" ".join(fields[at : at + 1]))
+            at += 1
+            continue
+        if _name(word) != "env":
             kept.append(word)
             continue
         while at < len(fields) and (
             fields[at].startswith("-") or _SETTING.fullmatch(fields[at]) is not None
         ):
             option, at = fields[at], at + 1
-            if (setting := _SETTING.fullmatch(option)) is not None:
-                has = {**has, setting[1]: ShellVariable(setting[2], line, exported=True)}
-            elif option in ("-i", "-", "--ignore-environment"):
-                has = {}
-            elif option in ("-u", "--unset") and at < len(fields):
-                has = {name: each for name, each in has.items() if name != fields[at]}
-                at += 1
-    return kept, has
+            given.give(option)
+            if option in ("-u", "--unset") and at < len(fields):
+                option, at = f"-u{fields[at]}", at + 1
+            if _EMPTIES.fullmatch(option):
+                given.keep(lambda _: False, f"env {option}")
+            elif (unset := _UNSETS.fullmatch(option)) is not None:
+                given.keep(unset[1].__ne__, f"env -u {unset[1]}")
+    return kept, given
 
 
-def _exported(
-    fields: list[str], has: dict[str, ShellVariable], line: int
-) -> tuple[list[str], dict[str, ShellVariable]]:
-    """Return a command of ``srun`` without ``--export``, and what it hands on: everything, unless
-    that option or ``SLURM_EXPORT_ENV`` says otherwise."""
-    said, rest = has.get(SLURM_EXPORT, ShellVariable("ALL")).value, list[str]()
+def _exported(fields: list[str], given: ProgramVariables) -> list[str]:
+    """Return a command of ``srun`` without ``--export``, and let it hand on everything, unless that
+    option or ``SLURM_EXPORT_ENV`` says otherwise."""
+    said, rest = given.has.get(SLURM_EXPORT, ShellVariable("ALL")).value, list[str]()
     words = iter(fields)
     for word in words:
         if word == "--export" or word.startswith("--export="):
@@ -190,10 +217,11 @@ def _exported(
         else:
             rest.append(word)
     names = said.split(",")
-    kept = {name: each for name, each in has.items() if "ALL" in names or name in names}
-    for each in filter(None, map(_SETTING.fullmatch, names)):
-        kept[each[1]] = ShellVariable(each[2], line, exported=True)
-    return rest, kept
+    if "ALL" not in names:
+        given.keep(names.__contains__, f"--export={said}")
+    for each in names:
+        given.give(each)
+    return rest
 
 
 def processes_of(fields: Sequence[str]) -> int:

@@ -48,6 +48,8 @@ _MEGABYTE = 1_048_576
 _LONGEST = 400
 _MORE = 25
 """Room for the words that more problems follow."""
+_NAMED, _ALIKE = 2, 3
+"""Problems that are named by the word in which they differ, and the words that they have alike."""
 _READ = 2000
 """How many characters of a line are read: a sentence is not longer."""
 
@@ -123,9 +125,19 @@ def _all_pairs(message: str) -> str:
     while told < len(pairs) and len("; also: ".join(pairs[: told + 1])) <= _LONGEST - _MORE:
         told += 1
     beyond = re.search(r"^and (\d+) more$", message, re.MULTILINE)
-    left = len(pairs) - told + (int(beyond[1]) if beyond else 0)
-    more = [count(left, "more problem")] if left else []
+    alike = [_same_of(pairs[0], each) for each in pairs[told:]]
+    which = [each for each in alike[:_NAMED] if each] if all(alike[:_NAMED]) else []
+    left = len(alike) - len(which) + (int(beyond[1]) if beyond else 0)
+    more = [f"the same of {', '.join(which)}"] if which else []
+    more += [count(left, "more problem")] if left else []
     return "; also: ".join(pairs[:told] + more) if len(pairs) > 1 else ""
+
+
+def _same_of(first: str, other: str) -> str:
+    """The word in which a problem begins to differ from the first; empty if none is before it."""
+    pairs = [*zip(first.split(" "), other.split(" "), strict=False)]
+    same = next((at for at, (one, two) in enumerate(pairs) if one != two), 0)
+    return pairs[same][1] if same > _ALIKE else ""
 
 
 def sentences(message: str) -> list[str]:

@@ -6,10 +6,13 @@ an audit never calls it good. A *sound* one is unusual, and nobody is to be accu
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import socket
+import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -945,6 +948,134 @@ def requests_of_two_kernels_are_swapped(root: Path) -> None:
     text = one.read_text()
     one.write_text(two.read_text())
     two.write_text(text)
+
+
+@unsound(WARN)
+def entry_that_a_layer_of_an_image_deletes(root: Path) -> None:
+    kernel = kernel_cache(root).entries[1]
+    for path in (kernel.metadata, kernel.object):
+        put(path.with_name(f".wh.{path.name}"), b"")
+
+
+@unsound(WARN)
+def chip_that_a_layer_of_an_image_deletes(root: Path) -> None:
+    put(kernel_cache(root).soc.with_name(".wh.Ascend910B1"), b"")
+
+
+@unsound(WARN)
+def directory_whose_lower_layers_are_deleted(root: Path) -> None:
+    put(kernel_cache(root).soc / ".wh..wh..opq", b"")
+
+
+@sound()
+def layer_that_deletes_what_is_not_here(root: Path) -> None:
+    soc = kernel_cache(root).soc
+    put(soc / ".wh.te_add_0123456789abcdef0123456789abcdef.json", b"")
+    put(root / "etc/.wh.hosts", b"")
+    put(root / "etc/hosts", "127.0.0.1")
+
+
+def packed_run(root: Path, *packed: str, zipped: bool = False) -> None:
+    """Write a run that selected Add and Exp of 8 elements, with a package that has some keys."""
+    run = static_outputs(root).parent
+    (first,) = run.glob("*.run")
+    shape = {"shape": [1, 8], "origin_shape": [8], "dtype": "float", "format": "ND"}
+    for name in ("Add", "Exp"):
+        said = {"op_type": name, "inputs": [shape], "outputs": [shape]}
+        put(run / f"41_opcompile/{name}_float_ND_1_8_0.json", said)
+    listed = [
+        {"simplifiedKey": key, "binPath": f"p/ascend910b/{key.split('/')[0]}/{at}_d0.o"}
+        for at, key in enumerate(packed)
+    ]
+    index = {
+        key.split("/")[0]: {"staticList": [each]} for key, each in zip(packed, listed, strict=True)
+    }
+    name, content = "ai_core/config/binary_info_config.json", json.dumps(index).encode()
+    file = io.BytesIO()
+    if zipped:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(name, content)
+        head = f"#!/bin/sh\nif sha256={digest(file.getvalue())}; then\n"
+        put(first, head.encode() + file.getvalue())
+        return
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    package(first, file.getvalue())
+
+
+ADD_OF_8, EXP_OF_8 = (f"{name}/d=0,p=0/0,2,(1,8)/0,2,(1,8)/" for name in ("Add", "Exp"))
+
+
+@sound()
+def package_of_the_operators_beside_it(root: Path) -> None:
+    packed_run(root / "tar", ADD_OF_8, EXP_OF_8.replace("1,8", "8"))
+    packed_run(root / "zip", ADD_OF_8, EXP_OF_8, "Mul/d=0,p=0/0,2,(1,9)/0,2,(1,9)/", zipped=True)
+
+
+@sound()
+def package_of_some_of_the_operators_beside_it(root: Path) -> None:
+    packed_run(root, ADD_OF_8)
+
+
+@sound()
+def package_whose_keys_are_not_known(root: Path) -> None:
+    packed_run(root, "Add/of-tomorrow", "Exp/of-tomorrow")
+
+
+@unsound(WARN)
+def package_of_another_run(root: Path) -> None:
+    packed_run(root, *(each.replace("8", "10") for each in (ADD_OF_8, EXP_OF_8)))
+
+
+@unsound(WARN)
+def zipped_package_of_other_operators(root: Path) -> None:
+    packed_run(root, ADD_OF_8.replace("Add", "Mul"), zipped=True)
+
+
+@unsound(FAIL)
+def request_of_a_rank_is_of_another_operator(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        info = kernels[0].metadata.with_suffix(".info")
+        edit(info, lambda fields: fields.update(op_name="Add"))
+
+
+@unsound(WARN)
+def several_cards_in_the_directory_of_one_rank(root: Path) -> None:
+    for card in range(4):
+        for name in ("square", "add"):
+            kernel = rank_kernel(root / "rank_0/kernel_meta", name, card)
+            said = {"scenario": {"cards": "several", "phase": "training"}}
+            edit(
+                kernel.metadata.with_suffix(".info"), lambda fields, said=said: fields.update(said)
+            )
+
+
+@sound()
+def one_card_after_another_in_the_directory_of_a_rank(root: Path) -> None:
+    for card in (0, 3):
+        rank_kernel(root / "rank_0/kernel_meta", "square", card)
+
+
+@unsound(WARN)
+def kernels_of_two_versions_of_operators(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel, version in zip(kernels, ("built-in", "7.6.0", "7.6.0"), strict=True):
+            said = {"target": {"compiler": "LLVM"}, "versions": f"ops_version={version}\n"}
+            edit(
+                kernel.metadata.with_suffix(".info"), lambda fields, said=said: fields.update(said)
+            )
+
+
+@sound()
+def requests_that_name_operators_in_their_own_way(root: Path) -> None:
+    for kernels in ranks(root, 2).values():
+        for kernel, name in zip(
+            kernels, ("Default/Square-op1", "BiasAdd", "MatMulV2"), strict=True
+        ):
+            info = kernel.metadata.with_suffix(".info")
+            edit(info, lambda fields, name=name: fields.update(op_name=name))
 
 
 def requests(root: Path) -> list[Path]:

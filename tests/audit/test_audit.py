@@ -163,7 +163,37 @@ def test_a_rank_of_strange_kernels_alone_is_blamed(tmp_path: Path) -> None:
     found = look(tmp_path).found[Check.RANKS_AGREE].first
     assert [each.path for each in found] == ["rank_1/kernel_meta"]
     assert "has no kernel that another rank has" in found[0].detail
+    assert "for inference instead of training" in found[0].detail
     assert "ranks 0, 2, 3 will wait" in found[0].detail
+    for info in tmp_path.rglob("*.info"):
+        phase = "inference" if info.parts[-3] == "rank_1" else "training"
+        edit(info, lambda fields, phase=phase: fields.update(scenario={"phase": phase}))
+    (finding,) = look(tmp_path).found[Check.RANKS_AGREE].first
+    assert "in its .info scenario.phase is inference and not training;" in finding.detail
+    assert "for another chip" not in finding.detail
+
+
+def test_an_index_that_exchanges_modes_is_told_by_what_differs(tmp_path: Path) -> None:
+    place = installed_kernels(tmp_path)
+    index = place / "config/ascend910b/binary_info_config.json"
+    (name,) = (each.name for each in place.glob("static_kernel_*"))
+    keys = [f"Add/d=0,p={mode}/0,2,(1,8)/" for mode in (1, 2)]
+    for path, key in ((place / name / index.relative_to(place), keys[0]), (index, keys[1])):
+        kernel = {"simplifiedKey": key, "binPath": f"{name}/ascend910b/Add/Add_float_ND_1_8_0_d0.o"}
+        put(path, {"Add": {"simplifiedKeyMode": 0, "staticList": [kernel]}})
+    (finding,) = look(tmp_path).found[Check.AGREEMENT].first
+    assert "(impl_mode 'high_performance' and 'high_precision')" in finding.detail
+
+
+def test_a_mark_of_a_layer_goes_only_with_what_it_deletes(tmp_path: Path) -> None:
+    kernel = kernel_cache(tmp_path).entries[1]
+    files = [kernel.metadata, kernel.object]
+    marks = [put(each.with_name(f".wh.{each.name}"), b"") for each in files]
+    put(kernel.metadata.with_name(".wh..wh..opq"), b"")
+    removals: list[Removal] = []
+    audit(tmp_path, suggest=removals.append)
+    (removal,) = removals
+    assert {*removal.paths} == {str(each.relative_to(tmp_path)) for each in (*files, *marks)}
 
 
 def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
@@ -496,6 +526,22 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
                 "sets 'Max_Op_Cache_Size', which nothing reads: write max_op_cache_size",
                 "sets 'remain_cache_ratio_size', which nothing reads: write "
                 "remain_cache_size_ratio",
+            ),
+        ),
+        (
+            "[op_compiler_cache]\nmax_op_cache_size=20480\nremain_cache_size_ratio=0.8\n",
+            (
+                "sets remain_cache_size_ratio='0.8', which does not count: remain_cache_size_ratio "
+                "takes 1 to 100 (percent); nor does max_op_cache_size='20480', for the file counts "
+                "only with both",
+            ),
+        ),
+        (
+            "[op_compiler_cache]\nmax_op_cache_size=2G\nremain_cache_size_ratio=0\n",
+            (
+                "sets max_op_cache_size='2G', remain_cache_size_ratio='0', which does not count: "
+                "max_op_cache_size takes -1 or 1 and more (MB), remain_cache_size_ratio takes 1 to "
+                "100 (percent)",
             ),
         ),
     ],

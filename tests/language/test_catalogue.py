@@ -203,7 +203,7 @@ def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
     assert sorted(missing) == [], "translate these in language/sentences/*.toml"
 
 
-ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
+ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])", re.ASCII)
 """Three or more English words in a row. Commands and fields are not translated."""
 
 
@@ -321,6 +321,25 @@ def test_every_promise_has_words_for_its_breach() -> None:
             "the toolchain ended with exit status 1: x for y: z; expected: a kernel",
             "工具链以退出码 1 结束：x for y: z；预期：a kernel",
         ),
+        (
+            "/a b/cache serves no kernel of the release: it has 7 of 7 names, and their files are "
+            "not taken; it was filled with ops_version=7, and the release compiles with "
+            "ops_version=8; expected: kernels for A",
+            "/a b/cache 没有为发布件提供任何 kernel：其中有 7 个名称中的 7 个，"
+            "但对应的内容未被采用；其填充时为 ops_version=7，而发布件编译时为 ops_version=8；"
+            "预期：用于 A 的 kernel",
+        ),
+        (
+            "1 fault in /a b: rank_1/A: 1 of its kernels are not those of card 0, under the same "
+            "names: at most one of two is that of a fresh compile",
+            "/a b 中有 1 处问题：rank_1/A：有 1 个 kernel 与卡 0 的同名 kernel 不同："
+            "两者之中至多一个与重新编译的结果一致",
+        ),
+        (
+            "a conversion from /a has te_exp (sha256 0..., 2 bytes) from the entry te_exp",
+            "使用 /a 的转换中，te_exp（sha256 0…，2 字节）来自缓存条目 te_exp",
+        ),
+        ("what nobody knows under them is kept", "what nobody knows under them is kept"),
     ],
 )
 def test_paths_with_blanks_and_what_a_program_prints_stay_whole(english: str, chinese: str) -> None:

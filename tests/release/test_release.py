@@ -316,7 +316,7 @@ def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
     broken.stdout.no_fnmatch_line("request *")  # the last of many compiles is nobody's request
     assert verdicts["release/cached-is-fresh"] == "fail"  # it reuses no entry: nothing is served
     told = (gate.pytester.path / "report.json").read_text()
-    assert "it has 1 of 1 names, and what is under them is not taken" in told
+    assert "it has 1 of 1 names, and their files are not taken" in told
     assert _files(gate.file.parent / "缓存") == before
 
 

@@ -617,8 +617,35 @@ def test_a_launch_script_is_judged_by_its_lines(tmp_path: Path) -> None:
         (
             "#SBATCH --export=NONE\nexport MS_COMPILER_CACHE_PATH=/c\nsrun python a.py &\n"
             "srun python b.py",
-            ["no process that the script starts has it"],
+            ["--export=NONE takes MS_COMPILER_CACHE_PATH=/c from the processes"],
         ),
+        (
+            "for i in 0 1; do export RANK_ID=$i; export -n RANK_ID; python a.py & done",
+            ["export -n takes RANK_ID=0|1 from the processes that the script starts"],
+        ),
+        (
+            "declare -x RANK_ID=0\ndeclare +x RANK_ID=1\npython a & python b",
+            ["+x takes RANK_ID=0|1"],
+        ),
+        ("RANK_ID=0\ndeclare -n R=RANK_ID\nexport RANK_ID\npython a.py", []),
+        ("export RANK_ID=0\nunset RANK_ID\npython a.py", ["unset takes RANK_ID=0 from"]),
+        ("export RANK_ID=0\npython a.py\nunset RANK_ID\npython b.py", []),
+        ("export RANK_ID=3 D=$RANK_ID\nunset RANK_ID\npython a.py --rank $D", []),
+        ("export RANK_ID=0\nN=$(python n.py)\nunset RANK_ID\npython a.py", []),
+        ("export RANK_ID=0\nsource prepare.sh\nunset RANK_ID\npython a.py", []),
+        ("export RANK_ID=0\nexec -c python a.py", ["exec -c takes RANK_ID=0 from"]),
+        (
+            "source env.sh\nexport HCCL_CONNECT_TIMEOUT=600\n"
+            "for i in {0..3}; do export RANK_ID=$i; env -i A=1 python a.py & done",
+            ["env -i takes HCCL_CONNECT_TIMEOUT=600, RANK_ID=0..3 from the processes"],
+        ),
+        ("for i in 0 1; do export RANK_ID=$i; env -i RANK_ID=$i python a.py & done", []),
+        ("export RANK_ID=0\nenv --unset=RANK_ID python a.py", ["env -u RANK_ID takes RANK_ID=0"]),
+        (
+            "for i in {0..7}; do\n(export RANK_ID=$i; echo $i)\npython a.py &\ndone",
+            ["RANK_ID=0..7 is set in a subshell that ends before it starts a process"],
+        ),
+        ("seq 2 | while read r; do export RANK_ID=$r; done\npython a", ["RANK_ID=1|2 is set in a"]),
     ],
 )
 def test_each_process_of_a_script_has_its_own_settings(
@@ -674,6 +701,18 @@ def test_what_srun_alone_tells_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     told = capsys.readouterr().out
     assert "RANK_ID=$SLURM_PROCID is not judged: only a run would tell its value" in told
     assert "1 setting for processes whose number only a run would tell: 0 faults" in told
+
+
+def test_settings_count_wherever_they_are_given_and_none_is_no_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("for i in 0 1; do env RANK_ID=$i DEVICE_ID=$i python train.py & done\n")
+    assert init(["--job", str(path)]) == 0
+    assert "2 settings for 2 processes: 0 faults" in capsys.readouterr().out
+    path.write_text("for i in a b; do atc --model=$i.onnx --op_compiler_cache_mode=force & done\n")
+    assert init(["--job", str(path)]) == 1
+    assert "0 settings for 2 processes: nothing of it is judged" in capsys.readouterr().out
 
 
 def test_operators_may_be_written_in_the_release_file(tmp_path: Path) -> None:
@@ -967,7 +1006,7 @@ def test_a_shipped_cache_of_other_chips_only_serves_nothing(tmp_path: Path) -> N
     ("names", "named", "told"),
     [
         ([], 0, "serves no kernel of the release: it has no entry"),
-        (["te_add_1.json"], 1, "it has 1 of 3 names, and what is under them is not taken"),
+        (["te_add_1.json"], 1, "it has 1 of 3 names, and their files are not taken"),
         (["te_mul_1.json"], 0, "its kernels are of something else"),
     ],
 )
@@ -979,5 +1018,11 @@ def test_why_a_shipped_cache_serves_nothing(
     for name in names:
         (directory / name).touch()
     release = _read(tmp_path, "soc = 'A'\ncaches = 'cache'")
-    (problem,) = useless(release, tmp_path / "cache", Served(0, 3), "kernel", named)
+    used = tmp_path / "used/kernel_cache"
+    used.mkdir(parents=True)
+    for place, version in ((directory.parent, "7.6"), (used, "8.0")):
+        (place / "version.info").write_text(f"adk_version=7\nops_version={version}\n")
+    (problem,) = useless(release, tmp_path / "cache", Served(0, 3), "kernel", named, used.parent)
     assert told in problem.found
+    versions = "it was filled with ops_version=7.6, and the release compiles with ops_version=8.0"
+    assert (versions in problem.found) is bool(named)

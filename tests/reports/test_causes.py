@@ -354,6 +354,15 @@ def test_each_broken_rule_of_a_release_is_a_cause_that_names_all_problems() -> N
     )  # fmt: skip
     assert many.reason.count("; expected: good") == 3
     assert many.reason.endswith("; expected: good; also: 9 more problems")
+    lines = "\n".join(
+        f"observed: a conversion from /c has te_{each} ({'9 ' * 99})\nexpected: good"
+        for each in ("add", "mul", "exp", "sqrt")
+    )
+    (alike,) = causes(
+        [_broken("test_r.py::test_model", "release/model-cached-is-fresh", lines,
+                 observed="te_add", expected="good", facts=facts)]
+    )  # fmt: skip
+    assert alike.reason.endswith("; also: the same of te_mul, te_exp; also: 1 more problem")
 
 
 def test_what_a_bad_precision_file_leaves_open_is_no_cause_of_its_own() -> None:

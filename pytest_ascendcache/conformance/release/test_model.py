@@ -99,7 +99,8 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
         problems += conversions.unlike_fresh(each) or conversions.unlike_around_kernels(unmarked)
         served, place = conversions.served(each), each.source.removeprefix("a conversion from ")
         lost, there = conversions.lost(each), cached_names(Path(place), release.soc)
-        problems += useless(release, Path(place), served, "kernel", len(lost & there))
+        used = each.result.request.cache_dir
+        problems += useless(release, Path(place), served, "kernel", len(lost & there), used)
         note = f"{release.name}, {each.source}: {served}"
         if lost:
             note += f"; compiled again: {names(sorted(lost))}"

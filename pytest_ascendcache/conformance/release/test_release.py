@@ -36,6 +36,7 @@ from pytest_ascendcache.release import (
     copy_cache,
     debug_problems,
     debugging_option_problems,
+    filled_otherwise,
     has_two_implementations,
     holds_files,
     is_forced,
@@ -243,7 +244,7 @@ def test_caches_of_the_release_serve_fresh_kernels(
         lost = [each for each in compiles.operators.values() if not run.served_from(each)]
         refused = [each for each in lost if run.fate(each) is Fate.REWRITTEN]
         known = 0 if served.served is None else len(refused)
-        problems += useless(release, place, served, "operator", known)
+        problems += useless(release, place, served, "operator", known, cache.root)
         cache.evidence.notes.append(f"{release.name}, {place.name}: {served}")
     if not places:
         nothing_compared(release)
@@ -281,25 +282,28 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
 
 
 def useless(
-    release: Release, cache: Path, served: Served, what: str, refused: int
+    release: Release, cache: Path, served: Served, what: str, refused: int, used: Path
 ) -> list[Problem]:
     """The problem of a shipped cache that has kernels of the chip and serves few or none, if it is
-    read at all, or has ``refused`` names that the release looks for and serves nothing for them."""
+    read at all, or has ``refused`` names that the release looks for and serves nothing for them.
+    ``used`` is the copy of it that the release took its kernels from."""
     if debug_problems(release) or not (served.is_few or refused):
         return []
     how = f"{cache} serves no {what} of the release: "
     if served.served:
         how = f"{cache} serves {served.served} of {served.kernels} {what}s of the release: "
         if refused:
-            how += f"what is under {refused} of the other names is not taken"
+            how += f"the files of {refused} of the other names are not taken"
         else:
             how += "it lacks the others, or has them of something else"
     elif refused:
-        how += f"it has {refused} of {served.kernels} names, and what is under them is not taken"
+        how += f"it has {refused} of {served.kernels} names, and their files are not taken"
     elif not cached_names(cache, release.soc):
         how += "it has no entry"
     else:
         how += "its kernels are of something else"
+    if refused and (versions := filled_otherwise(cache, used)):
+        how += f"; {versions}"
     return [Problem(how, "a cache filled by the release's own command, or no such cache")]
 
 
