@@ -119,7 +119,8 @@ def _opened(before: Snapshot, after: Snapshot) -> Iterator[str]:
 
 
 def _damaged(directory: Path, before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
-    """Entries that a run wrote, and what is wrong with them. What it moved it did not write."""
+    """Entries that a run wrote, and what is wrong with them. What it moved it did not write, and a
+    copy of a whole entry's object elsewhere is the toolchain's own."""
     moved = {each.sha256 for each in before.files.values() if each.kind == "file"}
     changes = before.changes(after)
     written = {
@@ -132,7 +133,9 @@ def _damaged(directory: Path, before: Snapshot, after: Snapshot) -> Iterator[tup
     }
     there = {path for path, state in after.files.items() if state.kind == "file"}
     whole = {path[:-2] for path in there if path.endswith(".o") and f"{path[:-2]}.json" in there}
-    for stem in sorted(each for each in written if not is_beside(each, whole)):
+    objects = {after.files[f"{each}.o"].sha256 for each in whole}
+    copies = {path[:-2] for path in there if after.files[path].sha256 in objects} - whole
+    for stem in sorted(each for each in written - copies if not is_beside(each, whole)):
         if problems := Entry(stem, directory).problems():
             yield stem, problems[0]
 

@@ -64,11 +64,12 @@ class NetworkRun(ObservedFiles):
     def kernels_written(self) -> frozenset[str]:
         """Those of :attr:`files_written` that belong to a kernel. Document M speaks of other files
         beside them, which are a toolchain's own."""
-        beside, suffixes = self._files, self.layout.unit.suffixes
-        kinds = [each for each in suffixes if each != ".json"] or suffixes
-        stems = {path: path.rpartition(".")[0] for path in self.files_written}
+        unit, least = self.layout.unit, min(2, len(self.layout.unit.suffixes))
         return frozenset(
-            path for path, stem in stems.items() if any(stem + each in beside for each in kinds)
+            path
+            for path in self.files_written
+            if unit.holds(Path(path))
+            or sum(path.rpartition(".")[0] + each in self._files for each in unit.suffixes) >= least
         )
 
     @property

@@ -206,7 +206,12 @@ class Jobs:
         before = Snapshot.take(self.built)
         self._done(job, self.backing, None)
         changes = before.disturbed(Snapshot.take(self.built))
-        written = tuple(sorted(path for path in changes if not path.endswith(".lock")))
+        # A toolchain may write files of its own in each run; a kernel's have an object beside them.
+        written = tuple(
+            path
+            for path in sorted(changes)
+            if not path.endswith(".lock") and (self.built / path).with_suffix(".o").exists()
+        )
         return Rebuilt(number, first.returncode, outputs, written)
 
     def installed(self) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -84,6 +84,17 @@ def a_log_beside_each_kernel(self, right, entry, *arguments):
     return {entry.directory / f"{entry.stem}.log": b"compiled\n", **right(entry, *arguments)}
 
 
+@innocent(THREE, twin="reused-kernels-are-rewritten", overrides=RankDirectoryPolicy.prepare)
+def each_start_is_noted(self, right, fs, *arguments):
+    """Each run writes Initialize.info beside the kernels, as MindSpore does at its start."""
+    directory = right(fs, *arguments)
+    with contextlib.suppress(OSError):
+        if directory:
+            path, text = directory / "Initialize.info", json.dumps({"at": time.time()}).encode()
+            fs.replace("meta.start", fs.write_temporary("meta.start", path, text), path)
+    return directory
+
+
 @innocent(FINDS, twin="one-kernel-an-operator-type", company=NAMES, overrides=InfoPolicy.stem)
 def rank_names_are_hashes(self, right, inputs):
     """A rank's kernel is named by a hash alone."""
