@@ -18,7 +18,12 @@ from pytest_ascendcache.conformance.kit.own_entries import remove
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, probe_network
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    NotDecidable,
+    probe_network,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import StagedChange
 
@@ -76,6 +81,8 @@ class VersionParts:
         it to deliver none."""
         compiles = self._cache.attempt if may_fail else self._cache.compile
         run = compiles(self._operator, mode=ENABLE, environment=self._change.environment)
+        if run.marked is None:
+            raise NotDecidable("this toolchain does not serve marked entries")
         return (
             set(find_canaries(run.model(self._operator).read_bytes())) if run.succeeded else set()
         )
