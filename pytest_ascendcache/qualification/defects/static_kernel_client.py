@@ -489,3 +489,11 @@ def a_failed_package_takes_all(self, right, owned, environ, cards):
             self.release(each, self.opp(environ), environ)
         raise
     self.memory.owned.append(owned)
+
+
+@defect(TREE, overrides=DumpPolicy.recorded, memory={"met": []})
+def debug_folder_of_new_operators_alone(self, right, records):
+    """The folder of all operators lacks those that an earlier network of the process had."""
+    new = [each for each in records if each not in self.memory.met]
+    self.memory.met += new
+    return right(new)
