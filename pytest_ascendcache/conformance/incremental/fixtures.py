@@ -66,7 +66,8 @@ def wait(
     run = watch.wait(process, HANGS + ((timeout or DEFAULT_WAIT) + _LATER) * second)
     if run.result.returncode is None:
         rank = run.result.request.environment["RANK_ID"]
-        message = f"rank {rank} waits for ever: {run.output.strip()[-300:]}"
+        told = run.output.strip()[-300:]
+        message = f"rank {rank} waits for ever" + (f": {told}" if told else "")
         raise AssertionError(watch.evidence.found(Ending.NO_END, message))
     return run
 

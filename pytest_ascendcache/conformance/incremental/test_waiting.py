@@ -22,6 +22,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.facts import Ending
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable, Watch, meeting_place
 from pytest_ascendcache.toolchains import Toolchain
@@ -145,5 +146,31 @@ def test_a_rank_waits_from_its_arrival_on(
                 wait_until(lambda: not lacking(network.kernels(late).values()))
                 other = watch.start(network.request(NETWORK, 1 - late, gang, second=second))
                 ended_well(rank.result(), wait(watch, other, second, TIMEOUT))
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+def test_who_gave_up_has_not_come(
+    network: NetworkUnderTest, toolchain: Toolchain, rehearse: Rehearse
+) -> None:
+    """Rank 0 still compiles when rank 1 has waited for its whole timeout and ended."""
+
+    def story(second: float) -> None:
+        with meeting_place(2, SHORTEST_WAIT) as gang, network.watch() as watch:
+            computing = recorded(
+                network, toolchain, network.request(NETWORK, 0, gang, second=second)
+            )
+            at = next(each for each in computing.holdable if each.act.changes)
+            with computing.held(at) as host:
+                waits = watch.start(network.request(NETWORK, 1, gang, second=second))
+                gave_up = wait(watch, waits, second)
+                host.release()
+                alone = host.result()
+            if not gave_up.result.returncode:
+                raise NotDecidable("a rank does not end without rank 0")
+            assert alone.result.returncode, network.evidence.found(
+                Ending.SUCCESS, "rank 1 gave up waiting, and rank 0 runs the network alone"
+            )
 
     rehearse(story)

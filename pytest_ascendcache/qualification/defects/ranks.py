@@ -569,6 +569,14 @@ class _Loyal(Host):
                 raise
 
 
+class _Deaf(Host):
+    """A meeting that hears nothing more of a rank that has come."""
+
+    def _arrive(self, descriptor, message):
+        if descriptor not in self._ranks:
+            super()._arrive(descriptor, message)
+
+
 class _Touchy(Host):
     """A meeting that any connection ends by ending."""
 
@@ -594,6 +602,12 @@ def ranks_of_any_size_meet():
 def the_dead_count_as_met():
     """Rank 0 counts a rank that was killed while it waited."""
     return [meeting_by({Host: _Loyal})]
+
+
+@defect(DELETION)
+def who_gave_up_counts_as_met():
+    """Rank 0 counts a rank that gave up waiting while rank 0 still compiled."""
+    return [meeting_by({Host: _Deaf})]
 
 
 @defect(DELETION, found_later=True)
