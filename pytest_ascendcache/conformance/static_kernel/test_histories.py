@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import random
 import shlex
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import combinations
 
 import pytest
 
@@ -39,16 +42,56 @@ ENDINGS = {
 CALLS = 9
 
 
-def _expected(order: list[int], endings: list[str]) -> tuple[list[bool], list[str]]:
-    """Whether each network has static kernels, and how each one's compile ended, if it has one."""
-    left, done = iter(endings), set[int]()
-    static, ended = [], []
-    for each in order:
-        ended.append("" if each in done else next(left))
-        if ended[-1] == WELL:
-            done.add(each)
-        static.append(each in done)
-    return static, ended
+FAILURES = [each for each in ENDINGS if each != WELL]
+RETRIES = [frozenset(each) for size in range(5) for each in combinations(FAILURES, size)]
+"""After which failures op_compiler may be called once more at once: none, or some of them."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Networks by number, one after the other, and how the calls of op_compiler end."""
+
+    order: list[int]
+    endings: list[str]
+
+    def expected(self, retried: Collection[str]) -> tuple[list[bool], list[str], int]:
+        """Whether each network has static kernels, how each one's compile ended, if it has one, and
+        the calls of op_compiler, if some failures are ``retried``."""
+        calls, done = 0, set[int]()
+        static, ended = [], []
+        for each in self.order:
+            ending = ""
+            for _ in range(2 * (each not in done)):
+                ending, calls = self.endings[calls], calls + 1
+                if ending not in retried:
+                    break
+            ended.append(ending)
+            if ending == WELL:
+                done.add(each)
+            static.append(each in done)
+        return static, ended, calls
+
+    def wrong(self, run: ClientRun, retried: Collection[str]) -> list[Fact]:
+        """How a run differs from what is expected of it."""
+        facts: list[Fact] = []
+        story = ""
+        static, ended, _ = self.expected(retried)
+        for at, number in enumerate(self.order):
+            story += f"; {NETWORKS[number].name}" + (f": {ended[at]}" if ended[at] else "")
+            if run.outputs(at) is None:
+                if ended[at] in ("", WELL):
+                    facts.append(Fact.seen(Later.FAILS, f"{story[2:]}, and it is not run"))
+                elif all(run.outputs(later) is None for later in range(at, CALLS)):
+                    break  # a process may end when a compile fails
+                continue
+            origins = {*run.origins(at).values()}
+            if static[at] and origins != {IMPOSTOR}:
+                detail = f"{story[2:]}, and it runs no static kernels"
+                facts.append(Fact.seen(Delivery.NOTHING, detail))
+            if not static[at] and IMPOSTOR in origins:
+                detail = f"{story[2:]}, and it runs static kernels"
+                facts.append(Fact.seen(Delivery.ANOTHER, detail))
+        return facts
 
 
 @rule("static-kernel/failed-operator")
@@ -59,41 +102,31 @@ def test_a_process_lives_through_any_history(
     needs(toolchain, Capability.STATIC_KERNEL_CLIENT)
     drawn = random.Random(seeded(60 + number))
     order = [drawn.randrange(len(NETWORKS)) for _ in range(CALLS)]
-    endings = [drawn.choice([WELL, *ENDINGS]) for _ in range(CALLS)]
-    run = _run(kernels, order, endings)
-    facts: list[Fact] = []
-    story = ""
-    for at, (static, ended) in enumerate(zip(*_expected(order, endings), strict=True)):
-        story += f"; {NETWORKS[order[at]].name}" + (f": {ended}" if ended else "")
-        if run.outputs(at) is None:
-            if ended in ("", WELL):
-                facts.append(Fact.seen(Later.FAILS, f"{story[2:]}, and it is not run"))
-            elif all(run.outputs(later) is None for later in range(at, CALLS)):
-                break  # a process may end when a compile fails
-            continue
-        origins = {*run.origins(at).values()}
-        if static and origins != {IMPOSTOR}:
-            facts.append(Fact.seen(Delivery.NOTHING, f"{story[2:]}, and it runs no static kernels"))
-        if not static and IMPOSTOR in origins:
-            facts.append(Fact.seen(Delivery.ANOTHER, f"{story[2:]}, and it runs static kernels"))
-    require_none(facts, kernels.evidence)
+    history = History(order, [drawn.choice([WELL, *ENDINGS]) for _ in range(2 * CALLS)])
+    run, calls = _run(kernels, history)
+    if any(
+        history.expected(retried)[2] == calls and not history.wrong(run, retried)
+        for retried in RETRIES
+    ):
+        return
+    require_none(history.wrong(run, ()), kernels.evidence)
 
 
-def _run(kernels: StaticKernelsUnderTest, order: list[int], endings: list[str]) -> ClientRun:
-    """The networks in one process. Each call of op_compiler ends as told, and its package has the
-    kernels of the network that it is asked for."""
+def _run(kernels: StaticKernelsUnderTest, history: History) -> tuple[ClientRun, int]:
+    """The networks in one process, and the calls of op_compiler. Its package has the kernels of the
+    network that it is asked for."""
     packages = [kernels.stand_in(*each.operators, marked=True).package for each in NETWORKS]
     chosen = [
         f'! grep -q {network.operators[0].type} "$info"/* || package={shlex.quote(str(package))}'
         for network, package in zip(NETWORKS, packages, strict=True)
     ]
-    ends = [f"{number}) {ENDINGS[each]} ;;" for number, each in enumerate(endings, start=1)]
+    ends = [f"{number}) {ENDINGS[each]} ;;" for number, each in enumerate(history.endings, 1)]
     before = "\n".join(
         (*chosen, "case $(wc -l < {log}) in", *ends, "esac", 'cp "$package" "$output/"', "exit")
     )
     stand_in = kernels.stand_in(*NETWORKS[0].operators, before=before)
-    networks = [NETWORKS[each] for each in order]
+    networks = [NETWORKS[each] for each in history.order]
     (run,) = kernels.together(
         kernels.client(*networks, build=kernels.build, op_compiler=stand_in.path)
     )
-    return run
+    return run, len(stand_in.calls)
