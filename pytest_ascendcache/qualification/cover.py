@@ -28,7 +28,7 @@ LIKENESS = 0.6
 """The chance that a check which notices a known defect notices an unknown one that is like it."""
 _RULE = 0.3
 """The worth of the first check of a rule, in defects."""
-_CHEAP = 2.0
+_CHEAP = 3.0
 """Runs of an elementary check that every budget contains. Dearer ones have to earn their place."""
 _AHEAD = 0.5
 """The share of a limit for checks that are put first; the rest is for new findings."""
