@@ -33,7 +33,7 @@ def _judged(suite: pytest.Pytester, script: str, *arguments: str) -> dict[str, A
     return report
 
 
-@pytest.mark.parametrize(("selected", "number"), [("core", 21), ("60runs", 14)])
+@pytest.mark.parametrize(("selected", "number"), [("core", 21), ("60runs", 17)])
 def test_elementary_checks_come_first_and_are_cheap(
     suite: pytest.Pytester, selected: str, number: int
 ) -> None:

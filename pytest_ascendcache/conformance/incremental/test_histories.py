@@ -45,9 +45,9 @@ def _remove(kernel: RankKernel) -> None:
 
 
 DELETIONS: dict[str, Callable[[RankKernel], None]] = {
-    "all files": _remove,
-    "the object": lambda kernel: kernel.object_path.unlink(),
-    ".info": lambda kernel: kernel.info_path.unlink(),
+    "*": _remove,
+    "o": lambda kernel: kernel.object_path.unlink(),
+    "info": lambda kernel: kernel.info_path.unlink(),
 }
 
 
@@ -66,7 +66,7 @@ class _Told:
         probes = drawn.sample(PROBES, drawn.randrange(1, 6))
         if self._kept[rank]:
             self._network.mark(rank, but=self._incomplete(rank))
-        self._where += f"; run {next(self._steps)} of rank {rank}"
+        self._where += f"; #{next(self._steps)} rank {rank}"
         wanted = probe_network(*probes)
         run = self._network.attempt(self._network.request(wanted, rank, phase=self._phase))
         require_none(self._wrong(run, {*probes} - self._kept[rank]), self._network.evidence)
@@ -99,7 +99,7 @@ class _Told:
         if self._drawn.random() < 0.3:
             shutil.rmtree(self._network.place(rank))
             self._kept[rank].clear()
-            self._where += f"; the directory of rank {rank} is deleted"
+            self._where += f"; rm -r rank_{rank}"
             return
         what = self._drawn.choice(sorted(DELETIONS))
         gone = self._drawn.choice(sorted({each.type for each in self._kept[rank]}))
@@ -107,7 +107,7 @@ class _Told:
             if kernel.is_of(gone) and all(map(Path.exists, kernel.paths)):
                 DELETIONS[what](kernel)
         self._kept[rank] = {each for each in self._kept[rank] if each.type != gone}
-        self._where += f"; {what} of {gone} of rank {rank} deleted"
+        self._where += f"; rm rank_{rank}/{gone}.{what}"
 
     def _incomplete(self, rank: int) -> list[str]:
         kernels = self._network.kernels(rank)

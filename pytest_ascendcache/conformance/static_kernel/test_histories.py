@@ -30,14 +30,14 @@ NETWORKS = tuple(
     probe_network(*types, name=types[0].lower())
     for types in (("Square", "Exp"), ("Abs",), ("Tanh", "Neg", "Relu"))
 )
-WELL = "the compile succeeds"
+WELL = "ok"
 _BROKEN = 'printf "#!/bin/sh\\nexit 1" > "$output/broken.run"; chmod 755 "$output/broken.run"; exit'
-ENDINGS = {
+ENDINGS = {  # by words of no language
     WELL: ":",
-    "op_compiler fails": "exit 1",
-    "op_compiler is killed": "kill -9 $$",
-    "there is no package": "exit 0",
-    "the package does not install itself": _BROKEN,
+    "exit 1": "exit 1",
+    "kill -9": "kill -9 $$",
+    "0 * .run": "exit 0",
+    ".run exit 1": _BROKEN,
 }
 CALLS = 9
 
@@ -87,14 +87,14 @@ class History:
             origins = {*run.origins(at).values()}
             if static[at] and origins != {IMPOSTOR}:
                 detail = f"{story[2:]}, and it runs no static kernels"
-                facts.append(Fact.seen(Delivery.NOTHING, detail))
+                facts.append(Fact.seen(Later.LACKS, detail))
             if not static[at] and IMPOSTOR in origins:
                 detail = f"{story[2:]}, and it runs static kernels"
                 facts.append(Fact.seen(Delivery.ANOTHER, detail))
         return facts
 
 
-@rule("static-kernel/failed-operator")
+@rule("static-kernel/one-binary-per-shape")
 @pytest.mark.parametrize("number", range(4))
 def test_a_process_lives_through_any_history(
     kernels: StaticKernelsUnderTest, toolchain: Toolchain, number: int

@@ -154,6 +154,7 @@ def test_the_dump_has_every_operator_of_the_network(kernels: StaticKernelsUnderT
         assert missing == [], f"operators of a network are not in the folder of all: {missing}"
 
 
+@elementary()
 @rule("static-kernel/build-directory")
 def test_the_default_is_beside_the_script(
     kernels: StaticKernelsUnderTest, stand_in: StandIn

@@ -479,7 +479,7 @@ def brackets_in_a_build_directory_match(self, right, directory, ended):
     return sorted(map(Path, glob(f"{directory}/*.run")))  # noqa: PTH207 - the defect
 
 
-@defect(FAILED, overrides=ClientPackagePolicy.install, memory={"owned": []})
+@defect(SHAPES, overrides=ClientPackagePolicy.install, memory={"owned": []})
 def a_failed_package_takes_all(self, right, owned, environ, cards):
     """A package that fails takes those of earlier networks with it, which count as compiled."""
     try:
