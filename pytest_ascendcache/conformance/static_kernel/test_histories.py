@@ -48,7 +48,7 @@ RETRIES = [frozenset(each) for size in range(5) for each in combinations(FAILURE
 
 
 @dataclass(frozen=True)
-class History:
+class _History:
     """Networks by number, one after the other, and how the calls of op_compiler end."""
 
     order: list[int]
@@ -102,7 +102,7 @@ def test_a_process_lives_through_any_history(
     needs(toolchain, Capability.STATIC_KERNEL_CLIENT)
     drawn = random.Random(seeded(60 + number))
     order = [drawn.randrange(len(NETWORKS)) for _ in range(CALLS)]
-    history = History(order, [drawn.choice([WELL, *ENDINGS]) for _ in range(2 * CALLS)])
+    history = _History(order, [drawn.choice([WELL, *ENDINGS]) for _ in range(2 * CALLS)])
     run, calls = _run(kernels, history)
     if any(
         history.expected(retried)[2] == calls and not history.wrong(run, retried)
@@ -112,7 +112,7 @@ def test_a_process_lives_through_any_history(
     require_none(history.wrong(run, ()), kernels.evidence)
 
 
-def _run(kernels: StaticKernelsUnderTest, history: History) -> tuple[ClientRun, int]:
+def _run(kernels: StaticKernelsUnderTest, history: _History) -> tuple[ClientRun, int]:
     """The networks in one process, and the calls of op_compiler. Its package has the kernels of the
     network that it is asked for."""
     packages = [kernels.stand_in(*each.operators, marked=True).package for each in NETWORKS]
