@@ -481,7 +481,7 @@ def vendors_installer(tmp_path, request):
     words = [sys.executable, "./static_kernel/ai_core/real/scripts/install.py"]
     if request.param != "plain":
         loaders = re.findall(
-            r"^\S+ .*?(/\S*/ld-linux-\S+)$", Path("/proc/self/maps").read_text(), re.M
+            r"^\S+ .*?(/\S*/ld-(?:linux|musl)-\S+)$", Path("/proc/self/maps").read_text(), re.M
         )
         words[:0] = loaders[:1] or pytest.skip("this C library has no loader that starts programs")
     pipe = subprocess.PIPE
