@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -120,8 +121,8 @@ def _custom_operator(directory: Path) -> StagedChange:
 
 
 def _other_version(operator: OperatorSpec, directory: Path) -> StagedChange:
-    """An operator package whose version changes when the change is applied, a toolkit, and its
-    compiler. Kernels do not change."""
+    """An operator package whose version changes each time the change is applied, a toolkit, and
+    its compiler. Kernels do not change."""
     places = {"opp": "ASCEND_OPP_PATH", "toolkit": "ASCEND_TOOLKIT_HOME"}
     versions = {name: directory / name / "version.info" for name in places}
     versions["compiler"] = directory / "toolkit" / "compiler" / "version.info"
@@ -130,8 +131,10 @@ def _other_version(operator: OperatorSpec, directory: Path) -> StagedChange:
         path.write_text("Version=8.0.RC1\n", encoding="utf-8")
     environment = {variable: str(directory / name) for name, variable in places.items()}
 
-    def apply() -> None:  # the next version begins with this one
-        versions["opp"].write_text("Version=8.0.RC10\n", encoding="utf-8")
+    numbers = itertools.count()
+
+    def apply() -> None:  # each next version begins with the first one
+        versions["opp"].write_text(f"Version=8.0.RC1{next(numbers)}\n", encoding="utf-8")
 
     return StagedChange(operator, environment, apply, versions)
 

@@ -5,6 +5,7 @@ Source: facts ``cann-operator-cache`` sections 1.7, 6.3 and 6.8.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -177,8 +178,13 @@ def _versioned(opp: Path, operator: OperatorSpec, toolkit: Path) -> StagedChange
         (shim / "version.info").write_text(text, encoding="utf-8", errors="surrogateescape")
 
     release("")
-    versions = {"opp": shim / "version.info"}
-    return StagedChange(operator, {"ASCEND_OPP_PATH": str(shim)}, lambda: release(".1"), versions)
+    numbers = itertools.count(1)
+    return StagedChange(
+        operator,
+        {"ASCEND_OPP_PATH": str(shim)},
+        lambda: release(f".{next(numbers)}"),
+        {"opp": shim / "version.info"},
+    )
 
 
 OF_ATC = frozenset(

@@ -91,9 +91,10 @@ class CompileResult(ProcessResult):
 
 @dataclass(frozen=True)
 class StagedChange:
-    """A prepared change of something that kernels are compiled from. ``apply`` makes the change. It
-    affects compiles of ``operator`` under ``environment``. ``versions`` are the parts whose version
-    can be set, each alone, with the file that states it as ``Version=...``."""
+    """A prepared change of something that kernels are compiled from. ``apply`` makes the change; a
+    version that was changed is another one than ever before each time. It affects compiles of
+    ``operator`` under ``environment``. ``versions`` are the parts whose version can be set, each
+    alone, with the file that states it as ``Version=...``."""
 
     operator: OperatorSpec
     environment: Mapping[str, str]

@@ -71,9 +71,8 @@ class AgingShelf:
 
 
 def _after_upgrade(known: Known) -> Known:
-    """What is known of an entry once the version changes. After a second change its own version may
-    be back, to which it may be served."""
-    return Known.OPEN if known in (Known.VOID, Known.OPEN) else Known.VOID
+    """What is known of an entry once the version changes."""
+    return known if known is Known.OPEN else Known.VOID
 
 
 DECOYS = "version.info", "op_cache.ini", "all_ops_impl_mode.ini"
@@ -118,8 +117,6 @@ class Life:
         cache, findings = self.cache, self.findings
         findings.begin(what, len(cache.evidence.steps) + 1)
         self.kernels.version += upgraded
-        if upgraded:
-            self.entries.upgrade()
         self.succeeded = self.aged = False
         asked = cache.options.but(cache_mode=mode, **options)
         for operator in operators:
@@ -246,11 +243,13 @@ class Life:
             findings.cannot_tell(Question.OUTCOMES, reason)
             entries.pop(key, None)
             return
-        question = Question.UPGRADE if upgraded else Question.OUTCOMES
+        known = Known.NONE if own is None else own.known
+        question = Question.OUTCOMES
+        if upgraded or known is Known.VOID:
+            question, judge = Question.UPGRADE, replace(judge, subject=UPGRADE)
         if own is not None and own.stored_for not in (None, operator.named("")):
             question = Question.SHARED
         findings.asked.add(question)
-        known = Known.NONE if own is None else own.known
         if known is Known.DAMAGED and not upgraded and judge.has_to_heal(operator):
             findings.asked.add(Question.HEALING)
             findings.note(Question.HEALING, judge.healing(operator, outcome))
@@ -259,11 +258,9 @@ class Life:
             known = Known.OPEN
         elif own is not None and upgraded:
             known = _after_upgrade(known)
-        if known in (Known.NONE, Known.VOID) and key in self.entries.back:
-            known = Known.OPEN
         findings.note(question, judge.outcome(operator, outcome, known))
         if outcome.entry in (STORED, REWRITTEN) and stem is not None:
-            self.entries.store(key, OwnEntry(stem, stored_for=operator.named("")))
+            entries[key] = OwnEntry(stem, stored_for=operator.named(""))
         elif outcome.entry in (Fate.ABSENT, REMOVED) or stem is None:
             entries.pop(key, None)
         elif own is None:

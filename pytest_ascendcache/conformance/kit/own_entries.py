@@ -45,22 +45,6 @@ class OwnEntries:
     cache: CacheUnderTest
     tables: ImplModeTables | None
     by_key: dict[Key, OwnEntry] = field(default_factory=dict)
-    back: set[Key] = field(default_factory=set)
-    """Keys stored under an earlier version that may be the present one again, which they serve."""
-    _stored: set[Key] = field(default_factory=set)
-    _upgrades: int = 0
-
-    def upgrade(self) -> None:
-        """Another version than before; from the second change on maybe an earlier one."""
-        self._upgrades += 1
-        if self._upgrades > 1:
-            self.back |= self._stored
-
-    def store(self, key: Key, entry: OwnEntry) -> None:
-        """The version of now has stored an entry."""
-        self.by_key[key] = entry
-        self._stored.add(key)
-        self.back.discard(key)
 
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
         """What identifies the entry of an operator under these options."""

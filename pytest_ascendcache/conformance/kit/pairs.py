@@ -7,6 +7,7 @@ sequence has each of them once, so the cost is one run for a history.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,13 +19,16 @@ from pytest_ascendcache.conformance.kit.life import Life
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
-from pytest_ascendcache.contract import Capability, DebugConfig, SelectMode, other_soc
+from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, SelectMode, other_soc
 from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.operators import OperatorSpec
 
 _FIRST, _NEAR = named(NEIGHBOURS[1], "one")
 _OTHER = NEIGHBOURS[3][0].named("one")
 _TWO_MODES = operator_of("Exp", (4, 32), dtype="float16", name="one_of_two")
 _DAMAGES = {each.name: each for each in DAMAGES}
+
+_Asked = tuple[str, tuple[tuple[OperatorSpec, ...], CacheMode | None], dict[str, Any]]
 
 
 def de_bruijn(count: int, length: int) -> Iterator[int]:
@@ -52,8 +56,7 @@ def triples(life: Life) -> None:
 
 def short_histories(life: Life, length: int) -> None:
     """Every history of ``length`` actions, in an order that the session's seed draws."""
-    versions = _Versions(life)
-    actions = [*_alphabet(life, versions).values()]
+    actions = [*_alphabet(life).values()]
     random.Random(seeded(5)).shuffle(actions)
     order = [*de_bruijn(len(actions), length)]
     for number in (*order, *order[: length - 1]):
@@ -62,68 +65,59 @@ def short_histories(life: Life, length: int) -> None:
         life.run("enable at last", (_FIRST, _NEAR, _OTHER), ENABLE)
 
 
-class _Versions:
-    """Versions of the operator package, each another than the one before."""
-
-    def __init__(self, life: Life) -> None:
-        self._life = life
-        self._number = 0
-        self._apply: Callable[[], None] | None = None
-        if self.possible:
-            self._stage()
-
-    @property
-    def possible(self) -> bool:
-        return Capability.VERSION_STAMP in self._life.cache.toolchain.capabilities
-
-    def change(self) -> None:
-        """Another version, and its first run."""
-        if self._apply is None:
-            self._stage()
-        else:
-            self._apply()
-            self._apply = None
-        self._life.run("enable of another version", (_OTHER,), ENABLE, upgraded=True)
-
-    def _stage(self) -> None:
-        cache, self._number = self._life.cache, self._number + 1
-        place = cache.sandbox / f"version{self._number}"
-        place.mkdir()
-        change = cache.toolchain.stage(Capability.VERSION_STAMP, _FIRST, place)
-        variables = {**self._life.arguments.get("environment", {}), **change.environment}
-        self._life.arguments = {**self._life.arguments, "environment": variables}
-        self._apply = change.apply
-
-
-def _alphabet(life: Life, versions: _Versions) -> dict[str, Callable[[], None]]:
+def _alphabet(life: Life) -> dict[str, Callable[[], None]]:
     """The actions, as far as the toolchain has what they need."""
-    run, cache = life.run, life.cache
+    runs = _runs(life)
+    between = life.between
     actions: dict[str, Callable[[], None]] = {
-        "enable": lambda: run("enable", (_FIRST, _OTHER), ENABLE),
-        "enable of a neighbour": lambda: run("enable of a neighbour", (_NEAR,), ENABLE),
-        "force": lambda: run("force", (_FIRST,), FORCE),
-        "force of two": lambda: run("force of two", (_NEAR, _OTHER), FORCE),
-        "disable": lambda: run("disable", (_FIRST, _OTHER), DISABLE),
-        "no mode": lambda: run("no mode", (_NEAR,), None),
-        "debug level": lambda: run("a debug level", (_FIRST, _OTHER), ENABLE, debug_level=2),
-        "object damaged": lambda: life.between.damage(_FIRST, _DAMAGES["object-code-flipped"]),
-        "object lost": lambda: life.between.damage(_NEAR, _DAMAGES["object-missing"]),
-        "metadata lost": lambda: life.between.damage(_OTHER, _DAMAGES["metadata-missing"]),
-        "a year passes": lambda: life.between.age(-YEAR),
+        **{what: partial(life.run, what, *asked, **more) for what, asked, more in runs},
+        "object damaged": partial(between.damage, _FIRST, _DAMAGES["object-code-flipped"]),
+        "object lost": partial(between.damage, _NEAR, _DAMAGES["object-missing"]),
+        "metadata lost": partial(between.damage, _OTHER, _DAMAGES["metadata-missing"]),
+        "a year passes": partial(between.age, -YEAR),
     }
+    cache = life.cache
+    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
+        change = cache.toolchain.stage(Capability.VERSION_STAMP, _FIRST, cache.sandbox)
+        variables = {**life.arguments.get("environment", {}), **change.environment}
+        life.arguments = {**life.arguments, "environment": variables}
+        firsts = itertools.cycle(runs)
+        there = [each for each in runs if "soc" in each[2]]
+
+        def upgrade() -> None:
+            """Another version, and its first run, which is any. Entries of another chip are of the
+            version before: whether they are served is seen when that chip's turn comes."""
+            for _, _, more in there[:1]:
+                life.run("both on another chip", (_FIRST, _OTHER), ENABLE, **more)
+            change.apply()
+            what, asked, more = next(firsts)
+            life.run(f"{what}, first of a version", *asked, upgraded=True, **more)
+
+        actions["another version"] = upgrade
+    return actions
+
+
+def _runs(life: Life) -> list[_Asked]:
+    """The runs: what each is called, its operators and mode, and its options."""
+    cache = life.cache
+    runs: list[_Asked] = [
+        ("enable", ((_FIRST, _OTHER), ENABLE), {}),
+        ("enable of a neighbour", ((_NEAR,), ENABLE), {}),
+        ("force", ((_FIRST,), FORCE), {}),
+        ("force of two", ((_NEAR, _OTHER), FORCE), {}),
+        ("disable", ((_FIRST, _OTHER), DISABLE), {}),
+        ("no mode", ((_NEAR,), None), {}),
+        ("a debug level", ((_FIRST, _OTHER), ENABLE), {"debug_level": 2}),
+    ]
     if Capability.SINGLE_OP_DEBUG in cache.toolchain.capabilities:
-        listed: dict[str, Any] = {"debug_config": DebugConfig(("ccec_g",), (_OTHER.name,))}
-        actions["a list"] = lambda: run("a list", (_FIRST, _OTHER), ENABLE, **listed)
-        actions["force and a list"] = lambda: run("force and a list", (_OTHER,), FORCE, **listed)
+        listed = {"debug_config": DebugConfig(("ccec_g",), (_OTHER.name,))}
+        runs.append(("a list", ((_FIRST, _OTHER), ENABLE), listed))
+        runs.append(("force and a list", ((_OTHER,), FORCE), listed))
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
     if not cache.lacks(chip, _FIRST):
-        actions["another chip"] = lambda: run("another chip", (_FIRST,), ENABLE, soc=chip)
-        actions["force there"] = lambda: run("force there", (_OTHER,), FORCE, soc=chip)
+        runs.append(("another chip", ((_FIRST,), ENABLE), {"soc": chip}))
+        runs.append(("force there", ((_OTHER,), FORCE), {"soc": chip}))
     if life.entries.has_two(_TWO_MODES):
         for mode in (SelectMode.HIGH_PRECISION_FOR_ALL, SelectMode.HIGH_PERFORMANCE_FOR_ALL):
-            actions[mode.value] = partial(
-                run, mode.value, (_TWO_MODES, _FIRST), ENABLE, select_implmode=mode
-            )
-    if versions.possible:
-        actions["another version"] = versions.change
-    return actions
+            runs.append((mode.value, ((_TWO_MODES, _FIRST), ENABLE), {"select_implmode": mode}))
+    return runs
