@@ -110,22 +110,24 @@ def told_apart(operators: Iterable[OperatorSpec]) -> list[OperatorSpec]:
     return [*first.values()]
 
 
-def misnamed(index: Index, operators: Iterable[OperatorSpec]) -> list[str]:
-    """Where the keys of an index do not match the operators, a line for each mismatch.
-
-    Each key is parsed on its own, so a key that describes another operator is noticed too.
-    """
-    operators = list(operators)
+def misnamed(index: Index, operators: Iterable[OperatorSpec]) -> list[Fact]:
+    """Where the keys of an index, each parsed on its own, do not match the operators: those of
+    other operators, or too few or too many of one."""
     keys = {key.replace("/d=1,", "/d=0,") for _, key in index}
     read = {key: (reading.type, reading.parameters) for key in keys if (reading := read_key(key))}
+    operators = list(operators)
     wanted, found = Counter(map(_content, operators)), Counter(read.values())
     others = [key for key in keys if read[key] not in wanted]
-    return [
-        f"{found[_content(each)]} keys say {each}, and {wanted[_content(each)]} are needed"
-        + _nearest(each, others)
-        for each in operators
-        if found[_content(each)] != wanted[_content(each)]
-    ] + [f"the key {key} says none of the operators" for key in others]
+    facts = []
+    for content, each in {_content(each): each for each in operators}.items():
+        if found[content] != wanted[content]:
+            lost = found[content] < wanted[content] and not others
+            told = f"{found[content]} keys say {each}, and {wanted[content]} are needed"
+            told += _nearest(each, others)
+            facts.append(Fact.seen(Delivery.NOTHING if lost else Delivery.ANOTHER, told, each))
+    return facts + [
+        Fact.seen(Delivery.ANOTHER, f"the key {key} says none of the operators") for key in others
+    ]
 
 
 def _nearest(operator: OperatorSpec, keys: Iterable[str]) -> str:

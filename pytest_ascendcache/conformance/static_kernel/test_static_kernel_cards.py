@@ -313,6 +313,7 @@ def test_cards_that_run_in_directories_of_their_own_are_compiled_for(
 @rule("static-kernel/one-binary-per-shape")
 def test_an_op_compiler_may_print_much(kernels: StaticKernelsUnderTest) -> None:
     """More than a pipe holds, on both streams."""
+    needs(kernels.toolchain, Capability.STATIC_KERNEL_CLIENT)
     prints = "yes | head -n 200000; yes | head -n 200000 >&2"
     stand_in = kernels.stand_in(*NETWORK.operators, before=prints, marked=True)
     request = kernels.client(NETWORK, build=kernels.build, op_compiler=stand_in.path)
