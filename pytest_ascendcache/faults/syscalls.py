@@ -22,7 +22,7 @@ TRACED = (
     *_WRITES,
     *("lseek", "fsync", "fdatasync", "ftruncate", "truncate", "flock", "fcntl", "utimensat"),
     *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir"),
-    *("mkdir", "mkdirat"),
+    *("mkdir", "mkdirat", "symlink", "symlinkat"),
 )
 """System calls to record, if the machine has them."""
 
@@ -236,6 +236,8 @@ _NAME_ACTS = {
     "rmdir": Act.REMOVE_DIRECTORY,
     "mkdir": Act.MAKE_DIRECTORY,
     "mkdirat": Act.MAKE_DIRECTORY,
+    "symlink": Act.LINK_SYMBOLICALLY,
+    "symlinkat": Act.LINK_SYMBOLICALLY,
 }
 
 
@@ -248,4 +250,7 @@ def _name_change(call: Call) -> Iterator[_Effect]:
     elif "RENAME_EXCHANGE" in call.arguments:
         act = Act.EXCHANGE
     path, *more = call.paths
-    yield act, path, b"", 0, more[0] if more else None
+    if act is Act.LINK_SYMBOLICALLY:
+        yield act, more[0], call.strings[0], 0, None
+    else:
+        yield act, path, b"", 0, more[0] if more else None

@@ -28,6 +28,7 @@ class Act(str, Enum):
     RENAME = "rename"
     EXCHANGE = "exchange"  # of two names
     LINK = "link"
+    LINK_SYMBOLICALLY = "link-symbolically"
     REMOVE = "remove"
     REMOVE_DIRECTORY = "remove-directory"
     MAKE_DIRECTORY = "make-directory"
@@ -52,6 +53,7 @@ _NAMES = {
     Act.RENAME,
     Act.EXCHANGE,
     Act.LINK,
+    Act.LINK_SYMBOLICALLY,
     Act.REMOVE,
     Act.REMOVE_DIRECTORY,
     Act.MAKE_DIRECTORY,
@@ -64,10 +66,10 @@ class Operation:
 
     Faults are planned by ``point``, the operation's name, and ``nth``, how many of that name its
     process did before. ``number`` is its position among all operations. A write puts ``data`` at
-    byte ``offset`` (-1: at the end of the file). ``target`` is the new name of a rename or link;
-    the ``offset`` of a truncation is the new size. If another process makes equally many calls of
-    that name, ``aim`` is the path as the call spells it, and ``nth`` counts calls with that path
-    only.
+    byte ``offset`` (-1: at the end of the file); it is a symbolic link's text. ``target`` is the
+    new name of a rename or link; the ``offset`` of a truncation is the new size. If another process
+    makes equally many calls of that name, ``aim`` is the path as the call spells it, and ``nth``
+    counts calls with that path only.
     """
 
     number: int

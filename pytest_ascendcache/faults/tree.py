@@ -125,6 +125,14 @@ class NameChange:
         return {each.rpartition("/")[0] for each in paths}
 
 
+_MAKES: Mapping[Act, Callable[[Operation], Item]] = {
+    Act.CREATE: lambda _: Item(data=b""),
+    Act.LOCK: lambda _: Item(data=b""),
+    Act.MAKE_DIRECTORY: lambda _: Item(mode=_DIRECTORY_MODE),
+    Act.LINK_SYMBOLICALLY: lambda made: Item(link=os.fsdecode(made.data)),
+}
+
+
 class Replay:
     """Applies operations one by one to an initial tree."""
 
@@ -151,12 +159,10 @@ class Replay:
                 change.durable = change.durable or operation.path in change.directories
 
     def _change_names(self, operation: Operation, inode: Inode | None) -> None:
-        if operation.act in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
+        if operation.act in _MAKES:
             if inode is not None:
                 return
-            directory = operation.act is Act.MAKE_DIRECTORY
-            item = Item(mode=_DIRECTORY_MODE) if directory else Item(data=b"")
-            inode = Inode(item, False)
+            inode = Inode(_MAKES[operation.act](operation), False)
         elif inode is None:
             return
         change = NameChange(operation, inode)

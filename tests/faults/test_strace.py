@@ -85,6 +85,26 @@ def test_two_directories_change_places(tmp_path):
     assert sorted(replay.without(replay.changes).items) == ["", "a", "a/k", "b"]
 
 
+def test_a_lock_that_is_a_symbolic_link_is_followed(tmp_path):
+    here, owner = hexed("/c"), hexed("host:17")
+    log = log_of(
+        tmp_path,
+        f'10 symlink("{owner}", "{hexed("/c/one")}") = 0',
+        f'10 symlinkat("{owner}", AT_FDCWD<{here}>, "{hexed("other")}") = 0',
+        f'10 symlink("{owner}", "{hexed("/c/one")}") = -1 EEXIST (File exists)',
+        f'10 unlink("{hexed("/c/one")}") = 0',
+    )
+    (tmp_path / "c").mkdir()
+    replay = Replay(Tree.read(tmp_path / "c"))
+    for each in operations(read_calls(log), Path("/c")):
+        replay.do(each)
+    assert {name: item.link for name, item in replay.tree().items.items()} == {
+        "": None,
+        "other": "host:17",
+    }
+    assert sorted(replay.without(replay.changes).items) == [""]
+
+
 def test_calls_the_tracer_interfered_with_are_told(tmp_path):
     log = log_of(
         tmp_path,
