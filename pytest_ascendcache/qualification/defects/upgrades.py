@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
@@ -12,6 +13,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.incremental.info import InfoPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.version import own_version
 
@@ -58,6 +60,20 @@ def upgrade_of_two_chips(self, right, *arguments):
 def _(self, right, *arguments):
     self.memory.chips += 1
     return self.memory.chips > 2 or right(*arguments)
+
+
+@defect(UPGRADE, overrides=ModePolicy.opens_cache, memory={"mode": ""}, found_later=True)
+def force_marks_the_whole_cache(self, right, mode, *arguments):
+    """A force that is the first run of a version stamps the cache, and empties one chip's."""
+    self.memory.mode = mode
+    return right(mode, *arguments)
+
+
+@force_marks_the_whole_cache.also(PurgePolicy.upgrade)
+def _(self, right, fs, kernel_cache, stamp):
+    if self.memory.mode == CacheMode.FORCE.value and kernel_cache.is_dir():
+        (kernel_cache / "version.info").write_text(stamp)
+    return right(fs, kernel_cache, stamp)
 
 
 @defect(UPGRADE, overrides=PurgePolicy.upgrade)
