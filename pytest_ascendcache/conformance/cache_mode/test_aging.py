@@ -50,6 +50,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     ini_values,
     names_limit,
     newcomer,
+    rest,
     rest_entry,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -70,7 +71,7 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
 from pytest_ascendcache.contract.facts import Aged, Place, Words
-from pytest_ascendcache.faults import Act, Action, FaultPlan
+from pytest_ascendcache.faults import Act, Action, CrashKind, FaultPlan, Tree
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
@@ -730,8 +731,38 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, kind: str
 ) -> None:
     beside(cache, add).orphan("z", kind, 9 * MEGABYTE, 12)
-    for operator in (add, exp):  # the second run may see what the first one did not, and stores
-        cache.compile(operator, mode=ENABLE, environment=environment(8, 50))
+    _goes_below_its_limit(cache, add, exp)
+
+
+@rule("aging/orphans")
+def test_what_a_killed_run_left_does_not_keep_the_cache_over_its_limit(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """The files are the toolchain's own, wherever and however it calls them, of another kernel's
+    size and long idle."""
+    cache.warm(exp)
+    cache.marks = False
+    compiling = cache.interruption(add, mode=ENABLE)
+    whole, chip = Tree.read(cache.root).items, f"{cache.layout.soc(cache.options.soc).name}/"
+    left: list[str] = []
+    for state in compiling.states(CrashKind.KILLED):
+        files = {name for name, each in state.tree.items.items() if each.data is not None}
+        new = sorted(name for name in files - whole.keys() if chip in name)
+        if len(new) > len(left):
+            left, fullest = new, state
+    if not left:
+        pytest.skip("a killed run leaves no file in the chip's directory")
+    compiling.enter(fullest)
+    for path in (cache.root / name for name in left):
+        with path.open("ab") as grown:
+            grown.truncate(9 * MEGABYTE)
+        rest(path, 12 * HOUR, modified=time.time() - 12 * HOUR)
+    _goes_below_its_limit(cache, add, exp)
+
+
+def _goes_below_its_limit(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
+    for each in operators:  # the second run may see what the first one did not, and stores
+        cache.compile(each, mode=ENABLE, environment=environment(8, 50))
     left = _bytes_of_the_chip(cache)
     assert left <= 8 * MEGABYTE, cache.evidence.found(
         Aged.TOO_FEW, f"{left} bytes stay for ever, under a limit of 8 MB"

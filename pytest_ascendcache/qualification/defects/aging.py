@@ -404,6 +404,12 @@ def temporary_files_stay(self, right, unit, now_ns):
     return unit.files[0].path.suffix != ".temp" and right(unit, now_ns)
 
 
+@defect(ORPHANS, overrides=AgingPolicy.walk, found_later=True)
+def hidden_files_never_age(self, right, fs, directory):
+    """Hidden files neither count nor age, as if all of them were locks."""
+    return (each for each in right(fs, directory) if not each.path.name.startswith("."))
+
+
 @defect(ORPHANS, overrides=AgingPolicy.is_idle)
 def temporary_files_of_living_writers_go(self, right, unit, now_ns):
     """Temporary files are removed while they are being written."""
