@@ -11,6 +11,7 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, find_canaries, plant_canary, read_entries
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
@@ -37,7 +38,7 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.facts import Delivery, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 
 LEVELS = (1, 2, 3, 4)
 SWITCHES = {
@@ -231,15 +232,10 @@ def test_a_list_names_exactly_what_it_says(
     assert run[add] in expected_outcomes(ENABLE, bypassed, VALID)
 
 
-def _second_add(add: OperatorSpec) -> OperatorSpec:
-    """Another node of type ``Add`` that has its own kernel."""
-    tensor = TensorDesc.of("float32", 2, 8)
-    return replace(add, inputs=(tensor, tensor), outputs=(tensor,), name="second_add")
-
-
 @rule("debug/list-caches-unlisted")
 def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = _second_add(add)
+    """Another node of its type has its own kernel."""
+    other = operator_of("Add", (2, 8), (2, 8), name="second_add")
     cache.warm(add, other)
     config = DebugConfig(listed=(add.name,))
     run = cache.compile(add, other, mode=ENABLE, debug_config=config)

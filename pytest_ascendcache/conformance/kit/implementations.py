@@ -15,7 +15,7 @@ from pytest_ascendcache.contract.options import BOTH, HIGH_PERFORMANCE, HIGH_PRE
 from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate, behind
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 
@@ -46,7 +46,6 @@ EXP_FLOAT32 = _operator("Exp", dtype="float32", name="exp_float32")
 PROBES = (EXP, SQRT, TANH, _operator("Gelu"), _operator("RealDiv", operands=2), MUL, EXP_FLOAT32)
 """Types that the tables give different modes, the same mode, or no mode."""
 
-HALVES = TensorDesc.of("float16", 65536)
 _MEASURED = ("Exp", "FastGelu", "Gelu", "Mish", "Sigmoid", "Sqrt", "Tanh")
 
 
@@ -79,7 +78,9 @@ def put_tables(package: Path, texts: Mapping[str, str]) -> None:
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:
     """Unary operators with two implementations, whose input has every float16 number. Raises
     NotDecidable if the tables offer both modes to none of these operators."""
-    operators = (OperatorSpec(kind, (HALVES,), (HALVES,), name=kind.lower()) for kind in _MEASURED)
+    operators = (
+        operator_of(kind, (65536,), dtype="float16", name=kind.lower()) for kind in _MEASURED
+    )
     measured = tuple(filter(tables.has_two, operators))
     if not measured:
         raise NotDecidable("the toolchain's tables offer both modes to none of the operators here")

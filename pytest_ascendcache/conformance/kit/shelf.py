@@ -25,6 +25,7 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
 from pytest_ascendcache.conformance.kit.judge import aging_facts
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.contract import (
     AgedEntry,
@@ -45,7 +46,7 @@ from pytest_ascendcache.contract.aging import (
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import behind
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 KILOBYTE = 1024
@@ -407,8 +408,8 @@ def _is_taken(cache: CacheUnderTest) -> bool:
 
 def newcomer() -> OperatorSpec:
     """An operator that no run compiled before."""
-    shape = TensorDesc.of("float32", 3, next(_newcomers))
-    return OperatorSpec("Add", (shape, shape), (shape,), name="newcomer")
+    shape = 3, next(_newcomers)
+    return operator_of("Add", shape, shape, name="newcomer")
 
 
 def _space_of(path: Path) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from pytest_ascendcache.conformance.incremental.fixtures import ended_well
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import give_away, residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.told import is_refused, require_none, stays_usable
@@ -34,23 +35,19 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 
 
 def _victims(damages: tuple[Damage, ...]) -> dict[Damage, OperatorSpec]:
     """An operator for each kind of damage, all of one type so that entries' names are alike."""
-    rows = {each: TensorDesc.of("float32", row, 24) for row, each in enumerate(damages, 1)}
     return {
-        each: OperatorSpec("Add", (row, row), (row,), name=f"damaged_{number}")
-        for number, (each, row) in enumerate(rows.items())
+        each: operator_of("Add", (row, 24), (row, 24), name=f"damaged_{row - 1}")
+        for row, each in enumerate(damages, 1)
     }
 
 
 _VICTIMS = _victims((*DAMAGES, *METADATA_REPLACED))
-_BESIDE = tuple(
-    OperatorSpec("Exp", (row,), (row,), name=f"whole_{row.shape[0]}")
-    for row in (TensorDesc.of("float32", rows, 24) for rows in (1, 2))
-)
+_BESIDE = tuple(operator_of("Exp", (rows, 24), name=f"whole_{rows}") for rows in (1, 2))
 _ALL = (_BESIDE[0], *_VICTIMS.values(), _BESIDE[1])
 """The first and the last stay whole: damage must not cost more than the damaged entry."""
 
@@ -178,10 +175,9 @@ def test_processes_store_what_only_they_compile(cache: CacheUnderTest) -> None:
     out; that most are missing is work lost whenever models are converted side by side."""
     cache.needs_reuse()
     cache.marks = False
-    shapes = (TensorDesc.of("float32", rows, 40) for rows in range(1, _PROCESSES * _OWN + 1))
     every = [
-        OperatorSpec("Add", (shape, shape), (shape,), name=f"own_{shape.shape[0]}")
-        for shape in shapes
+        operator_of("Add", (rows, 40), (rows, 40), name=f"own_{rows}")
+        for rows in range(1, _PROCESSES * _OWN + 1)
     ]
     for run in cache.together(
         [cache.request(*every[first::_PROCESSES], mode=ENABLE) for first in range(_PROCESSES)]

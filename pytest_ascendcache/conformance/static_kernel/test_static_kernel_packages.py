@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     with_small_files,
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
     agrees,
@@ -47,7 +49,7 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_processes import Compiled
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains import StaticProcess, StaticRequest, StaticResult, Toolchain
 
@@ -178,11 +180,8 @@ def test_a_package_that_is_compiled_again_takes_the_place_of_the_old_one(
 ) -> None:
     """The same name, the same keys and other code, as after tuning: a key has no names of
     attributes. An installer may refuse it."""
-    x = TensorDesc.of("float32", 4, 4)
-    products = [
-        OperatorSpec("MatMul", (x, x), (x,), (Attribute(f"transpose_{each}", "bool", True),))
-        for each in ("x1", "x2")
-    ]
+    matmul = partial(operator_of, "MatMul", (4, 4), (4, 4))
+    products = matmul(transpose_x1=True), matmul(transpose_x2=True)
     old, new = (kernels.package(each, name="again") for each in products)
     has_old, has_new = (_code_alone(kernels, each) for each in (old, new))
     if has_old == has_new or has_old.keys() != has_new.keys():
@@ -471,7 +470,7 @@ def _each(kernels: StaticKernelsUnderTest, requests: list[StaticRequest]) -> Non
             kernels.attempt(request)
 
 
-BAD = OperatorSpec("NoSuchOperator", (TensorDesc.of("float32", 4),), (TensorDesc.of("float32", 4),))
+BAD = operator("NoSuchOperator", 4)
 
 
 @rule("static-kernel/failed-operator")
