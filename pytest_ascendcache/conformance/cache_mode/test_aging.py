@@ -84,10 +84,8 @@ GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
 
 @pytest.fixture
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
-    """An empty cache, with noatime if possible.
-
-    ``aging/works-on-relatime`` judges aging on the mount at hand; its faults must not hide others.
-    """
+    """An empty cache, with noatime if possible: ``aging/works-on-relatime`` judges the mount at
+    hand."""
     keep_access_times(ascend_cache.sandbox, keep=False)
     return ascend_cache
 
@@ -100,10 +98,8 @@ def beside(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = No
 
 
 def ten(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = None) -> Shelf:
-    """The ten entries of the stories, 9400 KB, next to those of the operators.
-
-    Nothing is marked from now on: marking reads every byte.
-    """
+    """The ten entries of the stories, next to those of the operators. Marking reads every byte, so
+    nothing is marked from now on."""
     shelf, cache.marks = beside(cache, *operators, soc=soc), False
     return shelf.lay(TEN, ITEM, *HOURS)
 
@@ -587,9 +583,7 @@ def test_the_default_is_500_megabytes_and_half(
 
 @rule("aging/needs-both")
 def test_gigabytes_count_to_the_last(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """A limit above 2^32 bytes, and then as many entries: a number of 32 bits is another one.
-
-    The entries are holes, if they count by their sizes."""
+    """A limit above 2^32 bytes, and as many entries: a number of 32 bits is another one."""
     if not habits_of(cache).counts_holes:
         raise NotDecidable("it is not known that entries without disk space count by their sizes")
     shelf, cache.marks = beside(cache, add), False
@@ -617,8 +611,7 @@ def _assert_named(cache: CacheUnderTest, run: Run, limit: str, value: str) -> No
 def _was_refused_by_name(
     cache: CacheUnderTest, run: Run, shelf: Shelf, limit: str, value: str
 ) -> bool:
-    """Whether the run was refused for its bad limit, by name, and nothing is gone: no document says
-    that it is not."""
+    """Whether the run was refused for its bad limit, by name, and nothing is gone."""
     clean = (run.returncode or 0) > 0 and not shelf.gone() and not any(run.result.delivered)
     if clean and names_limit(run.output, limit, value):
         cache.evidence.readings.append(f"{limit}={value} is refused")
@@ -696,8 +689,7 @@ def test_a_broken_file_purges_nothing(
 
 @pytest.fixture(params=["another", "alike"])
 def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
-    """Another chip; its name may begin like that of the chip under test, as Ascend910B2C begins
-    like Ascend910B2."""
+    """Another chip, or one whose name begins like that of the chip under test, as Ascend910B2C."""
     return other_soc(cache.options.soc) if request.param == "another" else f"{cache.options.soc}C"
 
 

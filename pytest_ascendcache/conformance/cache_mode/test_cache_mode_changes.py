@@ -68,8 +68,7 @@ def _require_new(
     kernels: tuple[bytes, bytes],
     is_old: str,
 ) -> None:
-    """Break the check if a run did not deliver a fresh kernel of after the change: ``is_old`` if it
-    is the one of before."""
+    """Break the check unless a run delivered a fresh kernel of after the change."""
     (before, after), operator = kernels, change.operator
     kernel = run.kernel(operator)
     if kernel == after:
@@ -121,9 +120,8 @@ def test_force_applies_a_changed_dependency(
 def test_force_applies_what_is_older(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, what: Capability
 ) -> None:
-    """Archives and rollbacks bring files that are older than those they replace.
-
-    The new kernel is that of the same change with the times of today, made elsewhere."""
+    """Archives and rollbacks bring files that are older than those they replace. What the new
+    kernel is shows the same change with the times of today, made elsewhere."""
     places = [cache.new_output(name) for name in ("today", "older")]
     for place in places:
         place.mkdir()

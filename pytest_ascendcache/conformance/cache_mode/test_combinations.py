@@ -1,9 +1,5 @@
-"""Documents C and I together: operators under combinations of options.
-
-``--ascend-select`` chooses the combinations; ``combinations/factors.py`` has the factors. Each
-combination is judged by the central table, by its kernel and the kernel's numbers, and, if an entry
-was damaged, by what became of that entry.
-"""
+"""Documents C and I together: operators under combinations of options (``--ascend-select``), judged
+by the central table, by kernels and their numbers, and by what became of damaged entries."""
 
 from __future__ import annotations
 

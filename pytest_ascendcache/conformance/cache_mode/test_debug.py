@@ -77,8 +77,7 @@ NEAR_MISSES = {
 
 
 def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> bool | None:
-    """Whether these options keep an operator out of the cache; ``None`` if the document leaves that
-    open."""
+    """Whether these options keep an operator out of the cache; ``None`` if that is left open."""
     options = cache.options.but(**debug)
     return is_under_debug(options, operator.type, operator.name, cache.edition)
 
@@ -180,10 +179,8 @@ def test_a_doubled_comma_ends_no_list(
 def test_a_listed_node_compiles_beside_a_twin_that_is_served(
     cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
 ) -> None:
-    """Two nodes of one run differ only in their names and share an entry; one of them is listed.
-
-    The switch keeps more files and does not change the kernel, so no key needs it.
-    """
+    """Two nodes that differ only in their names share an entry; one of them is listed. The switch
+    does not change the kernel, so no key needs it."""
     twin = replace(add, name="twin")
     cache.warm(twin)
     both = (add, twin) if listed_first else (twin, add)

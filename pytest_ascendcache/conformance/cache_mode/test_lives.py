@@ -1,7 +1,5 @@
-"""Documents C and I: one cache through many runs, each judged by what the earlier runs left.
-
-A story of a few runs says more about one promise. In a life the promises meet, for the fewest runs.
-"""
+"""Documents C and I: one cache through many runs, each judged by what the earlier runs left. Here
+the promises meet; a story of a few runs says more about one of them."""
 
 from __future__ import annotations
 

@@ -102,11 +102,8 @@ def switch(
     after: Options,
     operators: tuple[OperatorSpec, ...] = PROBES,
 ) -> Run:
-    """Warm the cache under some options, and compile under others.
-
-    Operators that keep their mode are reused. The others are compiled and stored next to the
-    entries of the other mode, which stay.
-    """
+    """Warm the cache under some options, and compile under others. Operators that keep their mode
+    are reused; the others are stored next to the entries of the other mode, which stay."""
     cache.warm(*operators, **before)
     run = cache.compile(*operators, mode=ENABLE, **after)
     for operator in operators:

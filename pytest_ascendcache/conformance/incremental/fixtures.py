@@ -33,8 +33,7 @@ __all__ = ["rehearse"]
 NETWORK = probe_network("Square", "Exp")
 EVERYTHING = frozenset({"square", "exp"})
 Story = Callable[[float], None]
-"""A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
-rehearsed timeout passes sooner."""
+"""A check in which a timeout passes; its argument is the length of a second of waiting."""
 Rehearse = Callable[[Story], None]
 _SETTLED, _UNSETTLED = 0.2, 10.0
 """Seconds of sleep after which ranks count as waiting, and seconds to reach it."""
@@ -118,8 +117,7 @@ def ended_without(missing: int, *runs: NetworkRun) -> None:
 
 
 def lacking(kernels: Iterable[RankKernel]) -> set[str]:
-    """Operators of the network without a valid kernel among these. A compiler may add operators of
-    its own."""
+    """Operators of the network without a valid kernel among these, which may have others, too."""
     valid = [kernel for kernel in kernels if kernel.is_valid]
     return {each for each in EVERYTHING if not any(kernel.is_of(each) for kernel in valid)}
 
@@ -131,8 +129,7 @@ def settled(*processes: RankProcess) -> None:
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that shows in files. Undecided if it does not happen in time: a machine
-    may be slow, and a rank may store its kernels when it ends."""
+    """Wait for something that shows in files. Undecided if it does not happen in time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"a rank has not published its kernels within {HANGS:g} s")
 
@@ -161,9 +158,8 @@ def rehearse(
 ) -> Rehearse:
     """Plays a story, with the real length of one second of waiting as its argument.
 
-    A story that fails, or was over before all had come, is played again with longer seconds, in
-    other directories: on a busy machine, ranks may have come too late for the shorter ones. A wrong
-    result is final: a rank that is late does not make others end well.
+    One that fails, or was over before all had come, is played again with longer seconds, in other
+    directories: on a busy machine, ranks may come late. A wrong result is final.
     """
     needs_meeting(toolchain)
     if request.getfixturevalue("ascend_session").settings.real_waits:

@@ -1,8 +1,7 @@
 """Incremental build on many cards. Source: document M, common questions.
 
-The order of events decides whether ranks wait, not clocks. The vendor's shortest timeout is two
-minutes. Stories in which it passes have the toolchain shorten its seconds
-(``TrainRequest.second``), unless ``ascend_real_waits`` is set.
+The order of events decides whether ranks wait, not clocks. Stories in which a timeout passes, of
+two minutes or more, have the toolchain shorten its seconds, unless ``ascend_real_waits`` is set.
 """
 
 from __future__ import annotations

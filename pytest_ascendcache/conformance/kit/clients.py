@@ -25,8 +25,7 @@ OTHER = probe_network("Abs", name="other")
 
 
 def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
-    """The output folder of every compile below a build directory: the naming it follows, its path,
-    and the process id in its name."""
+    """Of every compile below a build directory its naming, output folder and process id."""
     root = build / ROOT
     return [
         (names, path, match["pid"])
@@ -63,10 +62,8 @@ def gang(
     second: float = 1.0,
     host: str = "127.0.0.1",
 ) -> list[ClientRequest]:
-    """The requests of a gang: one card for each network or list of networks.
-
-    ``local`` are the cards' ``LOCAL_WORLD_SIZE``. Every node has its own operator package.
-    """
+    """The requests of a gang: one card for each network or list of networks, with its
+    ``LOCAL_WORLD_SIZE``. Every node has its own operator package."""
     world = len(networks)
     requests = []
     for rank, (network, size) in enumerate(zip(networks, local, strict=True)):
@@ -105,8 +102,7 @@ def reported(run: ClientRun, *words: str) -> None:
 
 
 def stops_at(gate: FaultGate, call: int) -> str:
-    """Shell code with which a stand-in ``op_compiler`` stops at a gate in one call, counted from
-    1."""
+    """Shell code with which a stand-in ``op_compiler`` stops at a gate in the ``call``-th call."""
     reached, go = shlex.quote(str(gate.reached)), shlex.quote(str(gate.go))
     stops = f"echo > {reached}; head -c 1 < {go} > /dev/null"
     return f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {stops}; }}}}"
@@ -122,10 +118,8 @@ def reached(gate: FaultGate) -> None:
 def standing_client(
     kernels: StaticKernelsUnderTest, opp: Path
 ) -> Iterator[tuple[str, Callable[[], ClientRun]]]:
-    """A client that has installed a package and waits before it compiles its second network.
-
-    Yields the package's name, and a function that lets the client go on and returns its run.
-    """
+    """A client that has installed a package and waits before it compiles its second network. Yields
+    the package's name, and a function that lets the client go on and returns its run."""
     with FaultGate(kernels.directory("meet") / "gate") as gate:
         first = kernels.stand_in(
             *NETWORK.operators, *OTHER.operators, before=stops_at(gate, call=2)

@@ -128,9 +128,8 @@ def measure(
 
 
 def is_less_accurate(precise: Measured, fast: Measured) -> bool | None:
-    """Whether high precision is less accurate than high performance, the only thing that document
-    I says of their numbers. The mean decides, and the largest error if the means are equal; None if
-    nothing does."""
+    """Whether high precision is less accurate than high performance, which document I rules out: by
+    the mean, and the largest error if the means are equal; None if those are, too."""
     one, other = (precise.mean, precise.worst), (fast.mean, fast.worst)
     return None if one == other else one > other
 
@@ -189,11 +188,8 @@ def wrong_numbers(
     number: int = 0,
 ) -> list[Fact]:
     """Operators whose delivered kernel does not compute what the implementation that the run's
-    options select does.
-
-    Operators with one implementation or without a selected mode are left out. ``number`` is that of
-    the run within the check.
-    """
+    options select does, if there are two and they select one. ``number`` is the run's within the
+    check."""
     modes, options = chosen_modes(run, tables, operators), run.result.request.options
     wrong = []
     for operator, two in two_implementations(cache, modes, options.soc).items():

@@ -1,10 +1,8 @@
 """One cache through many runs, each judged by what the earlier runs left in the cache.
 
-A life knows which operator owns which entry, and the state of that entry. Before a run it asks the
-contract's central table; after the run it compares what each operator was delivered, what became
-of every entry (also of entries that no operator of the run owns), and what else was touched. The
-next run starts from what was observed, not from what was expected, so that one fault is reported
-once.
+A life knows which operator owns which entry, and its state. It judges what each operator was
+delivered, what became of every entry, and what else was touched. The next run starts from what was
+observed, not from what was expected, so that one fault is reported once.
 """
 
 from __future__ import annotations
@@ -110,10 +108,9 @@ class Life:
     ) -> None:
         """Make one run and judge it.
 
-        ``upgraded`` says that it is the first run of another version, which voids every entry.
-        ``plain`` are the same options in plain spelling, in case the toolchain refuses the odd one.
-        ``directory`` are arguments that name the cache directory in another way; they replace
-        ``arguments`` for this run.
+        ``upgraded``: it is the first of another version, which voids every entry. ``plain`` are the
+        same options in plain spelling, in case the odd one is refused. ``directory`` are arguments
+        that name the cache directory in another way, and replace ``arguments``.
         """
         cache, findings = self.cache, self.findings
         findings.begin(what, len(cache.evidence.steps) + 1)

@@ -1,7 +1,5 @@
-"""Operators for checks: single ones, pairs that differ in one field, and wide networks.
-
-A key without the field in which a pair differs confuses the two.
-"""
+"""Operators for checks: single ones, wide networks, and pairs, which a key confuses that lacks the
+field in which they differ."""
 
 from __future__ import annotations
 
@@ -31,9 +29,8 @@ def operator_of(
     name: str = "",
     **named: Any,
 ) -> OperatorSpec:
-    """An operator with inputs of these shapes, one output like the largest input, and the ``named``
-    attributes. ``outs`` are other shapes of the outputs. ``constant`` is the value of one more
-    input, of int32."""
+    """An operator with inputs of these shapes, one more of int32 if there is a ``constant``, one
+    output like the largest input or those of ``outs``, and the ``named`` attributes."""
     inputs = [TensorDesc.of(dtype, *shape, format=format) for shape in shapes]
     if constant:
         tensor = TensorDesc.of("int32", len(constant))
@@ -83,10 +80,8 @@ WIDE = (
 
 
 def wide_network(operators: Sequence[OperatorSpec]) -> Network:
-    """A network of unconnected operators, each with its own input data.
-
-    Operators whose data cannot be written into a network file are left out.
-    """
+    """A network of unconnected operators, each with its own input data, without those whose data
+    cannot be written into a network file."""
     from pytest_ascendcache.operators.semantics import sample_inputs
 
     tensors: dict[str, TensorDesc] = {}

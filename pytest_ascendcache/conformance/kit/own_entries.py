@@ -16,8 +16,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 @dataclass(frozen=True)
 class Key:
-    """What identifies an entry: the operator without names or attribute order, the chip, and the
-    implementation mode if the operator has two."""
+    """What identifies an entry: an operator without names or attribute order, chip and mode."""
 
     operator: OperatorSpec
     soc: str
@@ -29,8 +28,7 @@ class Key:
 
 @dataclass
 class OwnEntry:
-    """The entry of an operator. ``stored_for`` is the operator, with its tensor names, that the
-    entry was stored for."""
+    """The entry of an operator, and the one, with its tensor names, that it was ``stored_for``."""
 
     stem: str
     known: Known = Known.VALID
@@ -122,10 +120,7 @@ def renamed(operator: OperatorSpec) -> OperatorSpec:
 
 
 def _nameless(operator: OperatorSpec) -> OperatorSpec:
-    """An operator without the names that no key may contain.
-
-    Source: rule ``cache-mode/key-ignores-names``.
-    """
+    """An operator without the names that no key may contain (``cache-mode/key-ignores-names``)."""
     attributes = tuple(sorted(operator.attributes, key=lambda each: each.name))
     return replace(_name_tensors(operator, "", ""), name="", attributes=attributes)
 

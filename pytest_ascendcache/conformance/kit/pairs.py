@@ -1,8 +1,7 @@
 """Every short history of a cache: each action of an alphabet right after each other one.
 
-Nearly all faults of file systems show in short histories, if all of them are tried (Mohan et al.,
-*Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI 2018). A de Bruijn
-sequence has each of them once, so the cost is one run for a history.
+Nearly all faults of file systems show in short histories, if all are tried (Mohan et al., *Finding
+Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI 2018).
 """
 
 from __future__ import annotations

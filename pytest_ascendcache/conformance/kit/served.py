@@ -11,9 +11,8 @@ from pytest_ascendcache.operators import OperatorSpec
 
 
 def needs_served(cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec]) -> None:
-    """Call this before a check of served kernels passes. What markers show not to be reused is told
-    of the rule that promises it. Raises NotDecidable then: lost work mixes nothing up; and where
-    markers show nothing."""
+    """To be called before a check of served kernels passes: what is not reused breaks the rule that
+    promises it. Raises NotDecidable then, and where markers show nothing."""
     if not cache.marks:
         raise NotDecidable(f"marked entries are not served: {cache.control.reason}")
     missed = [each for each in operators if run[each] != HIT]

@@ -45,8 +45,7 @@ class Usable(Protocol[Failed]):
 
 
 def is_refused(run: Run) -> bool:
-    """Whether a run ended by itself with an error that names its directory, and delivered
-    nothing."""
+    """Whether a run ended with an error that names its directory, and delivered nothing."""
     code, named = run.returncode or 0, str(run.result.request.cache_dir) in run.output
     return named and code > 0 and not crashed(code) and not any(run.result.delivered)
 
@@ -57,9 +56,8 @@ def stays_usable(
     what: str,
     refused: Callable[[AnyRun], bool] = lambda _: False,
 ) -> AnyRun:
-    """A run. Breaks the check if it fails, fails again in the same place, and succeeds without what
-    the cache holds: nothing can be run there any more. What is ``refused`` clearly may be used
-    again elsewhere."""
+    """A run. Breaks the check if it fails, fails again, and succeeds without what the cache holds:
+    nothing can be run there any more. What is ``refused`` clearly may be used again elsewhere."""
     run = attempt()
     if refused(run):
         fact = Fact.of(Aspect.ENDING, Ending.REFUSAL, (Ending.SUCCESS,))
@@ -72,8 +70,7 @@ def stays_usable(
 
 
 def accepted(evidence: Evidence, option: str, value: str = "") -> str:
-    """Record that a bad value of an option, or a bad file that it names, was accepted. Returns the
-    message for the assertion that fails."""
+    """Record that a bad value of an option, or a bad file, was accepted. Returns the message."""
     subject = Subject(SubjectKind.OPTION, option, value)
     fact = Fact.of(
         Aspect.ENDING,
@@ -86,10 +83,8 @@ def accepted(evidence: Evidence, option: str, value: str = "") -> str:
 
 
 def told(facts: Iterable[Fact], runs: Mapping[int, str] | None = None) -> str:
-    """Facts as lines. Equal ones are told once, with what they are about.
-
-    ``runs`` has names of runs, for a check of many runs; each text then begins with its run.
-    """
+    """Facts as lines, equal ones once with what they are about; each begins with the name in
+    ``runs``."""
     alike: dict[tuple[str, str], list[str]] = {}
     for fact in facts:
         run = f"run {fact.run}, {runs[fact.run]}" if runs and fact.run in runs else ""

@@ -1,8 +1,5 @@
-"""Networks that were partly changed, operators' numbers, and builds that are interrupted.
-
-How many kernels a run compiles is counted by the stand-in compiler. Source: document M; facts
-``mindspore-ascend`` section C.
-"""
+"""Networks that were partly changed, operators' numbers, and builds that are interrupted; the
+stand-in compiler counts kernels. Source: document M; facts ``mindspore-ascend`` section C."""
 
 from __future__ import annotations
 

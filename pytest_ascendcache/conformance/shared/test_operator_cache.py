@@ -1,9 +1,6 @@
-"""An operator cache that several nodes write, read, force and age at once.
-
-This needs no luck: a compile on one node is held before one of its file operations while another
-node does all of its work. If the same goes wrong with all nodes on one mount, nodes are not the
-cause, and other rules judge it.
-"""
+"""An operator cache that several nodes write, read, force and age at once. This needs no luck: one
+compile is held before a file operation while another node works. What goes wrong with all nodes on
+one mount, too, is for other rules."""
 
 from __future__ import annotations
 
@@ -81,11 +78,9 @@ def beside(
 def _recovers(
     shared: SharedCache, operator: OperatorSpec, where: str, cache: CacheUnderTest | None = None
 ) -> None:
-    """Assert that the next two compiles of an operator deliver right kernels.
-
-    The second has to reuse, unless the nodes have no locks: then nothing need be stored. ``cache``
-    is the directory as a node sees it, by default the directory itself.
-    """
+    """Assert that the next two compiles of an operator deliver right kernels, by default in the
+    directory itself. The second has to reuse, unless the nodes have no locks: then nothing need be
+    stored."""
     cache = cache or shared.backing
     for _ in range(2):
         shared.backing.mark()

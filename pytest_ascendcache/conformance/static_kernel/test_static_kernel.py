@@ -474,8 +474,7 @@ def test_an_op_compiler_without_a_package_has_failed(
 
 
 def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:
-    """A client that gets a signal while op_compiler compiles its second network, which succeeds
-    then."""
+    """A client that gets a signal while op_compiler compiles its second network, and succeeds."""
     with FaultGate(kernels.directory("signal") / "gate") as gate:
         stand_in = kernels.stand_in(*NETWORK.operators, before=stops_at(gate, call=2), marked=True)
         request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)

@@ -1,7 +1,5 @@
-"""Static kernels on several cards. Source: document K, constraints.
-
-Cards are processes with torchrun's environment. Each node has its own operator package.
-"""
+"""Static kernels on several cards: processes with torchrun's environment, and an operator package
+for each node. Source: document K, constraints."""
 
 from __future__ import annotations
 
@@ -68,8 +66,7 @@ from pytest_ascendcache.toolchains import StaticProcess, Toolchain
 MOMENT = 1 / 400
 """Real seconds for one second of waiting where cards wait in vain: a compile may take 1800."""
 LONG = 400
-"""Seconds of a compile that cards have to wait for: it takes minutes to tens of minutes (facts
-sections 3.5 and 4.2)."""
+"""Seconds of a compile that cards wait for: minutes to tens of minutes (facts 3.5 and 4.2)."""
 ELSEWHERE = "127.0.0.2"
 """An address of this machine that nobody takes for granted."""
 Story = Callable[[float], None]
@@ -481,8 +478,7 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
 
 @pytest.fixture
 def rehearse(toolchain: Toolchain) -> Rehearse:
-    """Plays a story of cards that come in time, and again with longer seconds where they did not:
-    on a busy machine, cards are slow."""
+    """Plays a story of cards that come in time, again with longer seconds where they did not."""
     needs(toolchain, Capability.REHEARSED_WAITS)
 
     def play(story: Story) -> None:

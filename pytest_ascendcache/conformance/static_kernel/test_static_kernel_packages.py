@@ -207,10 +207,8 @@ def _code(installed: InstalledKernels) -> dict[tuple[str, str], str]:
 
 @rule("static-kernel/install-idempotent")
 def test_nobody_is_asked_on_a_terminal(kernels: StaticKernelsUnderTest) -> None:
-    """A client hides what a package prints, so a question would wait for an answer forever.
-
-    The terminal offers answers; the unread rest shows whether one was read.
-    """
+    """A client hides what a package prints, so a question would wait for ever. The terminal offers
+    answers, and shows whether one was read."""
     (package,) = _packages(kernels, "asked")
     kernels.install(package)
     unread = on_a_terminal(kernels, package)
@@ -257,10 +255,8 @@ def test_scripts_of_cann_beside_an_install_cost_no_package(
 def test_a_package_stays_until_both_who_installed_it_are_gone(
     kernels: StaticKernelsUnderTest, killed: str
 ) -> None:
-    """Two processes share a package that a cache keeps. Each installs and uninstalls it.
-
-    Like a client, a process whose install is refused does not uninstall.
-    """
+    """Two processes share a package that a cache keeps. One whose install is refused, like a
+    client, does not uninstall."""
     (package,) = _packages(kernels, "shared")
     with holder(kernels, package) as first, holder(kernels, package) as second:
         assert (installed := first.begin()) == 0, f"the first install ended with {installed}"
@@ -346,10 +342,8 @@ def test_an_uninstall_is_of_the_package_beside_it(kernels: StaticKernelsUnderTes
 def _interrupted(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> tuple[Interruption[StaticResult], Index]:
-    """An install or uninstall next to a package that stays; also returns that package's index.
-
-    While both are installed, the other package provides the kernel that they share.
-    """
+    """An install or uninstall next to a package that stays, and provides what both share; also
+    returns that package's index."""
     stays, other = _packages(kernels, "pk", "pk2")
     kernels.install(stays)
     always = kernels.installed.index()
@@ -443,10 +437,8 @@ def many(kernels: StaticKernelsUnderTest) -> list[Path]:
 def test_whoever_reads_during_many_installs_reads_whole_files(
     kernels: StaticKernelsUnderTest, many: list[Path]
 ) -> None:
-    """Many packages are installed at once, and uninstalled, while another one stays installed.
-
-    What fails next to others, which another rule judges, runs once more on its own.
-    """
+    """Many packages are installed at once, and uninstalled, while another one stays. What fails
+    next to others, which another rule judges, runs once more on its own."""
     stays = kernels.package(operator("Abs", 3, 3))
     kernels.install(stays)
     always = kernels.installed.index()

@@ -1,8 +1,6 @@
-"""Document K, judged from what a user's own script leaves (``torchair:SCRIPT.py``).
-
-A check of packages is undecided unless a package was seen to be installed, and the index to be read
-afterwards.
-"""
+"""Document K, judged from what a user's own script leaves (``torchair:SCRIPT.py``). Without a
+package that is installed, and an index that is read after that, checks of packages are
+undecided."""
 
 from __future__ import annotations
 
@@ -122,10 +120,8 @@ TOLD = ("op_compiler", "static", "kernel", "静态", "package", "install", "安�
 @rule("static-kernel/failed-operator")
 @pytest.mark.parametrize("wrong", FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_told(script: ScriptUnderTest, wrong: Provocation) -> None:
-    """The exit status reports it, or output that a successful run does not have.
-
-    The script may go on without static kernels, but must not do so silently.
-    """
+    """The exit status tells, or output that a successful run does not have: a script may go on
+    without static kernels, but not silently."""
     well = served(script.run())
     run = script.attempt(1, wrong)
     if not run.ended.succeeded:
@@ -271,8 +267,7 @@ def test_operators_of_every_card_are_compiled(
 
 @rule("static-kernel/first-card")
 def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) -> None:
-    """Each card does so after the install and before its next compile, not only the one that
-    installs."""
+    """Each card does so before its next compile, not only the one that installs."""
     if not script.toolchain.traces:
         raise NotDecidable("there is no strace on PATH, which tells what a card opens")
     cards = script.toolchain.cards
@@ -327,11 +322,8 @@ def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence
 def test_cards_whose_numbers_differ_wait_with_a_bound(
     script: ScriptUnderTest, ascend_evidence: Evidence
 ) -> None:
-    """The number must be the same on all cards (document K). The client gives up after 3 minutes.
-
-    It does so at each compile: a card that has begun another one has not waited forever, and is
-    not watched any longer.
-    """
+    """The number must be the same on all cards (document K). The client gives up after 3 minutes,
+    at each compile: a card that has begun another one has not waited forever."""
     cards = script.toolchain.cards
     served(script.run(cards))
     differing = [Card(str(cards)), *[Card("1")] * (cards - 1)]

@@ -153,10 +153,8 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
 def test_a_build_killed_in_a_write_is_made_good(
     network: NetworkUnderTest, number: int, half: str
 ) -> None:
-    """Files are written one after another: one is incomplete, and those after it are missing.
-
-    The states are made from whole files, if the files at the linker show this order.
-    """
+    """The files after the one that is incomplete are missing. The states are made from whole files,
+    if the files at the linker show this order."""
     network.evidence.crash = CrashKind.MID_WRITE.value
     written = _killed_at_the_linker(network, late=True)
     if written != set(SUFFIXES[:3]):
