@@ -61,15 +61,9 @@ class Plan:
         ]
 
 
-def plan(
-    matrix: Matrix, capabilities: Collection[Capability], socs: tuple[str, ...] = SOCS
-) -> Plan:
-    """The cells for a toolchain with these capabilities, for these chips."""
-    return _plan(matrix, frozenset(capabilities), socs)
-
-
 @lru_cache  # it takes a third of a second; processes forked after the first call inherit it
-def _plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...]) -> Plan:
+def plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...] = SOCS) -> Plan:
+    """The cells for a toolchain with these capabilities, for these chips."""
     model = combinations_model(capabilities, reduced=matrix is Matrix.FULL, socs=socs)
     if matrix is Matrix.FULL:
         rows = list(all_rows(model))

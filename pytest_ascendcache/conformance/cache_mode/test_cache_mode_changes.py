@@ -10,10 +10,9 @@ import pytest
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.judge import Judge
-from pytest_ascendcache.conformance.kit.served import needs_served
 from pytest_ascendcache.conformance.kit.shelf import rest
 from pytest_ascendcache.conformance.kit.states import take_debug_config
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import needs_served, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     DISABLE,

@@ -15,8 +15,7 @@ from pytest_ascendcache.conformance.kit.generated import (
     wrong_results,
 )
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.served import needs_served
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import needs_served, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
 from pytest_ascendcache.conformance.kit.walked import (
     not_refused_beside,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,15 +18,18 @@ from pytest_ascendcache.contract.facts import Aspect, Ending
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (
+    Address,
     NetworkRun,
     NetworkUnderTest,
     NotDecidable,
     Watch,
+    meeting_place,
     probe_network,
 )
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain, TrainRequest
 
 __all__ = ["rehearse"]
@@ -132,6 +136,21 @@ def wait_until(happened: Callable[[], bool]) -> None:
     """Wait for something that shows in files. Undecided if it does not happen in time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"a rank has not published its kernels within {HANGS:g} s")
+
+
+@contextmanager
+def address_of(rank: Rank) -> Iterator[Address]:
+    """The address at which the gang of a test meets. Rank 0 reserves it until all are done."""
+    hosts = rank.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
+    with (
+        meeting_place(rank.size, None, host, elsewhere=True)
+        if rank.rank == 0
+        else nullcontext() as own
+    ):
+        port = rank.gather(own.port if own else None)[0]
+        yield Address(rank.size, port, None, host)
+        rank.barrier()
 
 
 def recorded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +16,18 @@ from pytest_ascendcache.contract.static_kernel import (
     local_world_size,
 )
 from pytest_ascendcache.faults import FaultGate
-from pytest_ascendcache.observation import IMPOSTOR, ClientRun, NotDecidable, probe_network
+from pytest_ascendcache.observation import (
+    IMPOSTOR,
+    ClientRun,
+    NotDecidable,
+    StandIn,
+    probe_network,
+)
 from pytest_ascendcache.observation.static_kernel import ClientRequest, StaticKernelsUnderTest
+from pytest_ascendcache.operators import OperatorSpec, simplified_key
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import read_opinfo
 
 NETWORK = probe_network("Square", "Exp")
 OTHER = probe_network("Abs", name="other")
@@ -112,6 +121,13 @@ def reached(gate: FaultGate) -> None:
     """Wait until a call stands at the gate, for at most a minute."""
     if not gate.wait(time.monotonic() + 60.0):
         raise NotDecidable("the client has not called op_compiler for its last network")
+
+
+def not_given(stand_in: StandIn, cards: int, operators: Iterable[OperatorSpec]) -> list[str]:
+    """The operators that no card gave to op_compiler, each card by itself or one for all."""
+    paths = (path for rank in range(cards) for path in stand_in.given(rank))
+    given = {simplified_key(read_opinfo(path)) for path in paths}
+    return [str(each) for each in operators if simplified_key(OperatorInfo.of(each)) not in given]
 
 
 @contextmanager

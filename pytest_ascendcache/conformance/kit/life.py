@@ -27,7 +27,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
 )
 from pytest_ascendcache.conformance.kit.states import is_unused
-from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
+from pytest_ascendcache.contract import CacheLimits, CacheMode, Capability, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
     Fact,
@@ -43,6 +43,7 @@ from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.invariants import LITTER, REPORT
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import StagedChange
 
 DAMAGED = Subject(SubjectKind.EVENT, "damaged entry")
 UPGRADE = Subject(SubjectKind.EVENT, "version change")
@@ -152,6 +153,14 @@ class Life:
         if aging is not None:
             with self.findings.telling(aging.question):
                 self._judge_aging(judge, run, aging)
+
+    def staged_version(self, operator: OperatorSpec, place: Path) -> StagedChange:
+        """Another version of the toolchain, to be applied later, whose package runs use from now
+        on."""
+        change = self.cache.toolchain.stage(Capability.VERSION_STAMP, operator, place)
+        variables = {**self.arguments.get("environment", {}), **change.environment}
+        self.arguments = {**self.arguments, "environment": variables}
+        return change
 
     def _attempt(
         self,

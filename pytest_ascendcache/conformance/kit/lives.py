@@ -36,7 +36,7 @@ from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 _VARIABLE = "ASCEND_CACHE_PATH"
 
@@ -207,7 +207,9 @@ def accidents(life: Life) -> None:
     """Damage, links, entries that age, and an upgrade."""
     cache = life.cache
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
-    change = _staged_upgrade(life, operators[0])
+    change = None
+    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
+        change = life.staged_version(operators[0], cache.sandbox)
     life.arguments = {**life.arguments, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
@@ -262,17 +264,6 @@ def accidents(life: Life) -> None:
         aging=AgingShelf(shelf, limits),
         environment=environment(900, 90) if by_file else environment(4, 90),
     )
-
-
-def _staged_upgrade(life: Life, operator: OperatorSpec) -> StagedChange | None:
-    """Another version of the toolchain, to be applied later; None if it has no version."""
-    toolchain = life.cache.toolchain
-    if Capability.VERSION_STAMP not in toolchain.capabilities:
-        return None
-    change = toolchain.stage(Capability.VERSION_STAMP, operator, life.cache.sandbox)
-    variables = {**life.arguments.get("environment", {}), **change.environment}
-    life.arguments = {**life.arguments, "environment": variables}
-    return change
 
 
 def _hurt(life: Life, operators: Sequence[OperatorSpec], damages: Sequence[Damage]) -> None:

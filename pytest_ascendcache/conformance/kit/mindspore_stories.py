@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from pytest_ascendcache.observation import (
     Probe,
     probe_network,
 )
+from pytest_ascendcache.observation.launched import LaunchedGang
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, TrainRequest
@@ -108,10 +109,18 @@ def right(run: NetworkRun, which: str = "the run") -> None:
     assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
 
 
+def all_right(gang: LaunchedGang, runs: Sequence[NetworkRun]) -> None:
+    """Assert that all ranks of a gang ended well with the right outputs and sum."""
+    for rank, run in enumerate(runs):
+        right(run, f"rank {rank}")
+    assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+
+
 def gave_up(run: NetworkRun) -> None:
-    """Assert that a rank whose waiting time passed ended, with an error."""
+    """Assert that a rank whose waiting time passed ended, with an error that names its variable."""
     assert run.returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
     assert run.returncode != 0, "the gang ended well without rank 1"
+    assert named(run), f"the error names no variable that says how long to wait: {last_words(run)}"
 
 
 def named(run: NetworkRun) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from typing import Any
 
 from pytest_ascendcache.combinations.seed import seeded
@@ -19,6 +20,7 @@ from pytest_ascendcache.conformance.kit.own_entries import named
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
 from pytest_ascendcache.contract import Capability, DebugConfig, SelectMode, other_soc
 from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.toolchains import StagedChange
 
 _FIRST, _NEAR = named(NEIGHBOURS[1], "one")
 _OTHER = NEIGHBOURS[3][0].named("one")
@@ -51,8 +53,7 @@ def triples(life: Life) -> None:
 
 def short_histories(life: Life, length: int) -> None:
     """Every history of ``length`` actions, in an order that the session's seed draws."""
-    versions = _Versions(life)
-    actions = [*_alphabet(life, versions).values()]
+    actions = [*_alphabet(life).values()]
     random.Random(seeded(5)).shuffle(actions)
     order = [*de_bruijn(len(actions), length)]
     for number in (*order, *order[: length - 1]):
@@ -61,40 +62,28 @@ def short_histories(life: Life, length: int) -> None:
         life.run("enable at last", (_FIRST, _NEAR, _OTHER), ENABLE)
 
 
-class _Versions:
-    """Versions of the operator package, each another than the one before."""
+def _versions(life: Life) -> Callable[[], None]:
+    """An action: another version of the operator package than before, and its first run."""
+    numbers = count(1)
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
-        self._number = 0
-        self._apply: Callable[[], None] | None = None
-        if self.possible:
-            self._stage()
-
-    @property
-    def possible(self) -> bool:
-        return Capability.VERSION_STAMP in self._life.cache.toolchain.capabilities
-
-    def change(self) -> None:
-        """Another version, and its first run."""
-        if self._apply is None:
-            self._stage()
-        else:
-            self._apply()
-            self._apply = None
-        self._life.run("enable of another version", (_OTHER,), ENABLE, upgraded=True)
-
-    def _stage(self) -> None:
-        cache, self._number = self._life.cache, self._number + 1
-        place = cache.sandbox / f"version{self._number}"
+    def stage() -> StagedChange:
+        place = life.cache.sandbox / f"version{next(numbers)}"
         place.mkdir()
-        change = cache.toolchain.stage(Capability.VERSION_STAMP, _FIRST, place)
-        variables = {**self._life.arguments.get("environment", {}), **change.environment}
-        self._life.arguments = {**self._life.arguments, "environment": variables}
-        self._apply = change.apply
+        return life.staged_version(_FIRST, place)
+
+    staged = [stage()]
+
+    def change() -> None:
+        if staged:
+            staged.pop().apply()
+        else:
+            staged.append(stage())
+        life.run("enable of another version", (_OTHER,), ENABLE, upgraded=True)
+
+    return change
 
 
-def _alphabet(life: Life, versions: _Versions) -> dict[str, Callable[[], None]]:
+def _alphabet(life: Life) -> dict[str, Callable[[], None]]:
     """The actions, as far as the toolchain has what they need."""
     run, cache = life.run, life.cache
     actions: dict[str, Callable[[], None]] = {
@@ -123,6 +112,6 @@ def _alphabet(life: Life, versions: _Versions) -> dict[str, Callable[[], None]]:
             actions[mode.value] = partial(
                 run, mode.value, (_TWO_MODES, _FIRST), ENABLE, select_implmode=mode
             )
-    if versions.possible:
-        actions["another version"] = versions.change
+    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
+        actions["another version"] = _versions(life)
     return actions

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Later, Subject, SubjectKind
-from pytest_ascendcache.observation import Evidence, Run
+from pytest_ascendcache.conformance.kit.vocabulary import HIT
+from pytest_ascendcache.contract.facts import (
+    Aspect,
+    Ending,
+    Fact,
+    Later,
+    Subject,
+    SubjectKind,
+    outcome_fact,
+)
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NetworkRun, NotDecidable, Run
 from pytest_ascendcache.observation.gated_run import crashed
+from pytest_ascendcache.operators import OperatorSpec
 
 _LISTED = 26
 """Names of idle entries that a message lists; of more it gives the number."""
@@ -25,23 +35,7 @@ def require_none(
         raise AssertionError("\n".join([told(facts, runs), *more]))
 
 
-class Finished(Protocol):
-    """A run of anything."""
-
-    @property
-    def succeeded(self) -> bool: ...
-
-
-AnyRun = TypeVar("AnyRun", bound=Finished)
-Failed = TypeVar("Failed", contravariant=True)
-
-
-class Usable(Protocol[Failed]):
-    """A cache under test, of operators or networks."""
-
-    evidence: Evidence
-
-    def failed_for_the_cache(self, run: Failed, /) -> str: ...
+AnyRun = TypeVar("AnyRun", Run, NetworkRun)
 
 
 def is_refused(run: Run) -> bool:
@@ -51,8 +45,9 @@ def is_refused(run: Run) -> bool:
 
 
 def stays_usable(
-    cache: Usable[AnyRun],
+    evidence: Evidence,
     attempt: Callable[[], AnyRun],
+    failure: Callable[[AnyRun], str],
     what: str,
     refused: Callable[[AnyRun], bool] = lambda _: False,
 ) -> AnyRun:
@@ -62,11 +57,24 @@ def stays_usable(
     if refused(run):
         fact = Fact.of(Aspect.ENDING, Ending.REFUSAL, (Ending.SUCCESS,))
         why = f"{what}: the cache is refused"
-        raise AssertionError(cache.evidence.found(fact, why))
+        raise AssertionError(evidence.found(fact, why))
     if not run.succeeded and not (run := attempt()).succeeded:
-        why = cache.failed_for_the_cache(run)
-        assert not why, cache.evidence.found(Later.FAILS, f"{what}: every run fails: {why}")
+        why = failure(run)
+        assert not why, evidence.found(Later.FAILS, f"{what}: every run fails: {why}")
     return run
+
+
+def needs_served(cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec]) -> None:
+    """To be called before a check of served kernels passes: what is not reused breaks the rule that
+    promises it. Raises NotDecidable then, and where markers show nothing."""
+    if not cache.marks:
+        raise NotDecidable(f"marked entries are not served: {cache.control.reason}")
+    missed = [each for each in operators if run[each] != HIT]
+    for each in missed:
+        fact = outcome_fact(run[each], [HIT], each, run=len(cache.evidence.steps))
+        cache.evidence.saw_besides("cache-mode/enable-reuses", fact)
+    if missed:
+        raise NotDecidable(f"{len(missed)} operators are not served, among them {missed[0]}")
 
 
 def accepted(evidence: Evidence, option: str, value: str = "") -> str:

@@ -212,9 +212,6 @@ def test_many_processes_compile_one_key(
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
-# --- moved, copied and read-only caches ------------------------------------------------------
-
-
 @rule("robust/relocatable")
 @pytest.mark.parametrize("how", ["copied", "moved"])
 def test_a_cache_gives_hits_under_another_root(
@@ -245,7 +242,8 @@ def test_a_read_only_file_system_gives_hits(
     for operator in (add, exp):
         compiling = cache.interruption(operator, mode=ENABLE)
         strike = partial(compiling.strike, Action.EROFS, compiling.operations[0])
-        run = stays_usable(cache, strike, "read-only", is_refused)
+        failure = cache.failed_for_the_cache
+        run = stays_usable(cache.evidence, strike, failure, "read-only", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
         assert Tree.read(cache.root).content == compiling.before.content
 
@@ -259,7 +257,7 @@ def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderT
     for wanted in (square, probe_network("Square", "Exp")):
         running = network.interruption(wanted)
         strike = partial(running.strike, Action.EROFS, running.operations[0])
-        run = stays_usable(network, strike, "read-only")
+        run = stays_usable(network.evidence, strike, network.failed_for_the_cache, "read-only")
         assert run.wrong == {}
         assert run.compiled <= {"exp"}, "the kernel on disk is not used"
 
@@ -275,8 +273,8 @@ def test_a_cache_of_another_user_gives_hits(
     give_away(cache.root)
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
-        attempt = partial(cache.unwatched, request)
-        run = stays_usable(cache, attempt, "of another user", is_refused)
+        attempt, failure = partial(cache.unwatched, request), cache.failed_for_the_cache
+        run = stays_usable(cache.evidence, attempt, failure, "of another user", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
 
 
