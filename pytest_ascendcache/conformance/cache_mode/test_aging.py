@@ -138,9 +138,6 @@ def _assert_stays(cache: CacheUnderTest, entry: Entry) -> None:
     )
 
 
-# --- op_cache.ini ---------------------------------------------------------------------------
-
-
 @rule("aging/creates-ini")
 @pytest.mark.parametrize("mode", [ENABLE, FORCE])
 def test_a_run_creates_the_file_where_the_document_says(
@@ -235,9 +232,6 @@ def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: Ope
     ten(cache, add).ages(add, 8, 50, goes=GOES[50])
     again = ten(cache)
     again.check(cache.compile(add, mode=ENABLE), CacheLimits(), goes="")
-
-
-# --- when, what, how much -------------------------------------------------------------------
 
 
 @rule("aging/needs-both")
@@ -433,9 +427,6 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
     shelf.compare("")
 
 
-# --- -1 -------------------------------------------------------------------------------------
-
-
 @rule("aging/minus-one")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_nothing_ages_at_minus_one(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
@@ -503,8 +494,6 @@ def _is_never_idle(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) 
     cache.compile(add, newcomer(), mode=ENABLE, environment=environment(1, 1))
     return entry.object_path.exists()
 
-
-# --- where limits come from -----------------------------------------------------------------
 
 HALF = {
     "size-alone": (ini_values(8), environment()),
@@ -684,9 +673,6 @@ def test_a_broken_file_purges_nothing(
     shelf.compare("")
 
 
-# --- per chip -------------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["another", "alike"])
 def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
     """Another chip, or one whose name begins like that of the chip under test, as Ascend910B2C."""
@@ -711,9 +697,6 @@ def test_entries_of_another_chip_do_not_go(
     here, there = ten(cache, add), ten(cache, soc=neighbour)
     here.ages(add, 8, 50, goes=GOES[50])
     there.compare("")
-
-
-# --- orphans --------------------------------------------------------------------------------
 
 
 @rule("aging/orphans")
@@ -824,9 +807,6 @@ def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: st
     )
 
 
-# --- kinds of mounts ------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["at-hand", "noatime", "shm"])
 def mounted(
     request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
@@ -883,9 +863,6 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     shelf.let_store(mounted.compile(exp, mode=ENABLE, environment=environment(8, 1)), TEN)
     shelf.compare(TEN)
     _assert_stays(mounted, mounted.entry(add))
-
-
-# --- what the document leaves open ----------------------------------------------------------
 
 
 def _bytes_of_the_chip(cache: CacheUnderTest) -> int:

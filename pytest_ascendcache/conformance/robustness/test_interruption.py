@@ -213,9 +213,6 @@ def test_after_a_power_loss_nothing_damaged_is_served(
     _recovers_from(POWER_LOSS, story, cache, add, exp)
 
 
-# --- networks -------------------------------------------------------------------------------
-
-
 @rule("robust/interrupted-compile")
 @pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
 def test_an_interrupted_rank_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
@@ -248,9 +245,6 @@ def _rank_recovers(network: NetworkUnderTest, where: str, probe: Network) -> Non
     assert problem is None, network.evidence.found(problem, f"{where}: {problem}")
 
 
-# --- locks ----------------------------------------------------------------------------------
-
-
 @rule("robust/dead-lock-holder")
 def test_who_comes_later_is_not_blocked(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
@@ -281,8 +275,6 @@ def test_who_is_waiting_is_not_blocked(
     problem = cache.recovery(add)
     assert problem is None, cache.evidence.found(problem, str(problem))
 
-
-# --- failing disks --------------------------------------------------------------------------
 
 _STRIKES = (
     (COLD, Action.ENOSPC, {Act.CREATE, Act.WRITE, Act.MAKE_DIRECTORY}),
@@ -385,9 +377,6 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
             assert run.returncode > 0, f"{where}: the rank {run.result.ending}"
         if _is_new(network.cache, left):
             _rank_recovers(network, where, square)
-
-
-# --- versions -------------------------------------------------------------------------------
 
 
 @rule("robust/upgrade-stamp")
@@ -570,9 +559,6 @@ def _marks(cache: CacheUnderTest, entries: int) -> set[str]:
 def _served(run: Run, operator: OperatorSpec) -> set[str]:
     """The tokens of the markers in the delivered kernel."""
     return set(find_canaries(run.model(operator).read_bytes()))
-
-
-# --- which operations -----------------------------------------------------------------------
 
 
 def _some(operations: list[Operation]) -> list[Operation]:

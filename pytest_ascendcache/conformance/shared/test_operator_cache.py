@@ -111,9 +111,6 @@ def _play_with(
         raise
 
 
-# --- kernels --------------------------------------------------------------------------------
-
-
 @rule("shared/right-kernels")
 def test_a_reader_is_overtaken_by_another_nodes_writer(
     held: SharedCache, add: OperatorSpec, exp: OperatorSpec
@@ -159,9 +156,6 @@ def test_a_reader_meets_another_nodes_writer(
     held.blame_nodes(story)
 
 
-# --- races ----------------------------------------------------------------------------------
-
-
 @rule("shared/no-failure")
 def test_the_loser_of_a_race_compiles(
     held: SharedCache, add: OperatorSpec, exp: OperatorSpec
@@ -178,9 +172,6 @@ def test_the_loser_of_a_race_compiles(
             _recovers(shared, add, f"after two nodes compiled, one standing before {at}")
 
     held.blame_nodes(story)
-
-
-# --- names ----------------------------------------------------------------------------------
 
 
 @rule("shared/late-names")
@@ -212,9 +203,6 @@ def test_a_name_is_looked_up_too_early(
         _recovers(shared, add, "once the names are seen", late)
 
     shared.blame_nodes(story)
-
-
-# --- locks ----------------------------------------------------------------------------------
 
 
 @rule("shared/node-local-locks")
@@ -253,9 +241,6 @@ def test_a_writer_is_met_inside_its_lock(
     held.blame_nodes(story)
 
 
-# --- files replaced under a reader ----------------------------------------------------------
-
-
 @rule("shared/replaced-under-reader")
 @profiles(NodeProfile.STALE_HANDLES)
 @pytest.mark.parametrize("forced", ["the-same", "another"])
@@ -286,9 +271,6 @@ def test_a_file_is_replaced_while_another_node_reads_it(
         raise NotDecidable("a compile that reuses an entry opens none of its files for reading")
 
 
-# --- process ids ----------------------------------------------------------------------------
-
-
 @rule("shared/same-process-ids")
 @profiles(NodeProfile.ONE_MOUNT, NodeProfile.NFS_NOLOCK)
 def test_two_hosts_have_the_same_process_ids(
@@ -316,9 +298,6 @@ def test_two_hosts_have_the_same_process_ids(
             _recovers(shared, add, f"two hosts compiled, one standing before {at}")
 
     _play_with(held, story, 4000, 5000, "the same goes wrong with other process ids: {}")
-
-
-# --- force and aging ------------------------------------------------------------------------
 
 
 @rule("shared/force-and-aging")
@@ -363,9 +342,6 @@ def test_one_node_makes_room_beside_another(
             raise NotDecidable(f"nothing went by {how} while the other node worked")
 
     held.blame_nodes(story)
-
-
-# --- clocks ---------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -101,8 +101,6 @@ def _leaves_nothing(script: ScriptUnderTest, left: Iterable[str], message: str) 
     assert sorted(left) == [], script.evidence.found(Delivery.STALE, f"{message}: {sorted(left)}")
 
 
-# --- compiles and installs that fail --------------------------------------------------------
-
 FAILURES = {
     "op-compiler-fails": Provocation(compile="echo cannot compile >&2; exit 3"),
     "op-compiler-makes-nothing": Provocation(compile="exit 0"),
@@ -162,8 +160,6 @@ def test_what_failed_once_is_tried_again(script: ScriptUnderTest, failing: str) 
     again = {path.read_text() for call in calls for path in run.compiler.asked(call)}
     assert met <= again, f"of {len(met)} operators that are met again {len(met - again)} are not"
 
-
-# --- signals --------------------------------------------------------------------------------
 
 LEAST_TO_END = 20.0
 """Seconds for a script to end, in addition to five times its undisturbed duration."""
@@ -241,8 +237,6 @@ def test_the_next_start_cleans_up_after_a_killed_one(script: ScriptUnderTest) ->
     left = run.left & again.left
     _leaves_nothing(script, left, "what a killed run left stays after the next one")
 
-
-# --- several cards --------------------------------------------------------------------------
 
 LONGEST_WAIT = 300.0
 """Seconds after which a wait for a card that never comes counts as unbounded."""

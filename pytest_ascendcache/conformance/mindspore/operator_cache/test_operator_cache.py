@@ -34,9 +34,6 @@ def _only(network: NetworkUnderTest) -> AkgKernel:
     return kernel
 
 
-# --- .info ----------------------------------------------------------------------------------
-
-
 @rule("incremental/on-by-default")
 def test_a_run_leaves_four_files_a_kernel(network: NetworkUnderTest) -> None:
     run_once(network, probe_network(*KERNELS))
@@ -78,9 +75,6 @@ def test_an_info_that_describes_something_else_is_not_reused(
         raise NotDecidable(".info has nothing that could be changed")
     run = run_once(network, ONE)
     assert run.compiled == {FIRST}, "the kernel was reused"
-
-
-# --- damage ---------------------------------------------------------------------------------
 
 
 def _fields(**changes: Any) -> Callable[[Path], None]:
@@ -142,9 +136,6 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
         kernel.object_path.symlink_to(network.site / "elsewhere.so")
     run = run_once(network, ONE)
     assert run.reused == frozenset(), "a library with another digest was run"
-
-
-# --- kills ----------------------------------------------------------------------------------
 
 
 @rule("robust/interrupted-compile")
