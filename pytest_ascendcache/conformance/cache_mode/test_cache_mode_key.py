@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches.canary import same_code
-from pytest_ascendcache.combinations.walker import changes
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     FORCE,
@@ -22,9 +20,8 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     OTHER_SOCS,
     rule,
 )
-from pytest_ascendcache.conformance.kit.walked import not_refused_beside, refused_elsewhere
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 
 node = partial(operator_of, name="node")
@@ -190,17 +187,6 @@ def test_a_changed_parameter_has_its_own_entry(
 
 
 @rule("cache-mode/key-separates")
-def test_a_type_that_is_refused_is_refused_beside_a_warm_cache(cache: CacheUnderTest) -> None:
-    """Types of the same width, or nearly of the same name."""
-    cache.compile(_ADD, mode=ENABLE)
-    others = [changed for what, changed in changes(_ADD) if what.startswith("type: ")]
-    runs = not_refused_beside(cache, others)
-    require_none([*refused_elsewhere(cache, runs)], cache.evidence)
-    if len(runs) == len(others):
-        raise NotDecidable("every one of these types is compiled")
-
-
-@rule("cache-mode/key-separates")
 @pytest.mark.parametrize("other_soc", OTHER_SOCS, indirect=True)
 def test_another_soc_has_its_own_entry(
     cache: CacheUnderTest, add: OperatorSpec, other_soc: str
@@ -234,23 +220,6 @@ def test_deterministic_levels_have_entries_of_their_own(
     assert run[add] == NEW
     run = cache.compile(add, mode=ENABLE, raw_options=levels[one])
     assert run[add] == HIT
-
-
-@rule("cache-mode/key-separates")
-def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
-    """Every change at once next to every base: no kernel is confused with another."""
-    cache.needs_reuse()
-    bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
-    variants = [
-        variant.named(f"variant_{name}".replace("-", "_")) for name, (_, variant) in PAIRS.items()
-    ]
-    cache.warm(*bases)
-    run = cache.compile(*variants, mode=ENABLE)
-    # A variant may be another pair's base; then it is served its own kernel.
-    known = {replace(base, name="") for base in bases}
-    for variant in variants:
-        if replace(variant, name="") not in known:
-            assert not run.served_from(variant), f"{variant} was served another's kernel"
 
 
 @rule("cache-mode/key-separates")

@@ -163,18 +163,6 @@ def test_a_listed_operator_always_compiles(
 
 
 @rule("debug/list-bypasses-listed")
-def test_a_doubled_comma_ends_no_list(
-    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
-) -> None:
-    """It may be refused."""
-    cache.warm(add, exp)
-    config = DebugConfig(listed=(exp.name, "", add.name))
-    run = cache.attempt(add, exp, mode=ENABLE, debug_config=config)
-    expected = expected_outcomes(ENABLE, True, EntryState.VALID, listed=list_excepts(cache.edition))
-    assert not run.succeeded or run[add] in expected
-
-
-@rule("debug/list-bypasses-listed")
 @pytest.mark.parametrize("listed_first", [True, False], ids=["listed-first", "listed-last"])
 def test_a_listed_node_compiles_beside_a_twin_that_is_served(
     cache: CacheUnderTest, add: OperatorSpec, listed_first: bool

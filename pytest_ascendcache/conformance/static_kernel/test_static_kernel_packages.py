@@ -30,7 +30,6 @@ from pytest_ascendcache.conformance.kit.packages import (
     agrees,
     are_installed,
     faults_of,
-    leaky,
     operator,
     reader,
     whole,
@@ -49,7 +48,6 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_processes import Compiled
-from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains import StaticProcess, StaticRequest, StaticResult, Toolchain
 
@@ -65,33 +63,9 @@ def faults(toolchain: Toolchain) -> None:
     needs(toolchain, Capability.FAULT_POINTS)
 
 
-DIFFERENT: dict[str, tuple[OperatorSpec, ...]] = {
-    "shape": (operator("Abs", 4, 8), operator("Abs", 8, 8), operator("Abs", 8, 4)),
-    "rank-of-the-shape": (operator("Abs", 32), operator("Abs", 1, 32), operator("Abs", 32, 1)),
-    "type": (operator("Abs", dtype="float16"), operator("Abs", dtype="float32")),
-    "operator": (operator("Abs"), operator("Neg")),
-    "attribute": (leaky(0.5), leaky(0.25)),
-}
-
-
 def _install_all(kernels: StaticKernelsUnderTest, compiled: Compiled) -> None:
     assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
     kernels.install(*compiled.packages)
-
-
-@rule("static-kernel/one-binary-per-shape")
-@pytest.mark.parametrize("operators", DIFFERENT.values(), ids=DIFFERENT)
-def test_each_of_these_has_a_binary_of_its_own(
-    kernels: StaticKernelsUnderTest, operators: tuple[OperatorSpec, ...]
-) -> None:
-    kernels.install(kernels.package(*operators))
-    index = kernels.installed.index()
-    plain = {key: entry for key, entry in index.items() if "/d=0," in key[1]}
-    for found in (plain, {each["binPath"] for each in plain.values()}):
-        assert len(found) == len(operators), kernels.evidence.found(
-            Delivery.ANOTHER, f"{len(operators)} operators share {len(found)} kernels"
-        )
-    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
 
 
 @rule("static-kernel/one-binary-per-shape")
