@@ -298,7 +298,6 @@ def _along(values: Values) -> tuple[tuple[TensorDesc, ...], TensorDesc] | None:
 
 
 def concat(type_name: str, values: Values) -> OperatorSpec | None:
-    """Parts joined along an axis."""
     if (tensors := _along(values)) is None:
         return None
     parts, whole = tensors
@@ -307,7 +306,6 @@ def concat(type_name: str, values: Values) -> OperatorSpec | None:
 
 
 def split(type_name: str, values: Values) -> OperatorSpec | None:
-    """A tensor cut into parts along an axis."""
     if (tensors := _along(values)) is None:
         return None
     parts, whole = tensors

@@ -44,7 +44,6 @@ class Cell:
 
     @cached_property
     def levels(self) -> Mapping[str, str]:
-        """Level by factor."""
         return self.model.levels(self.row)
 
     @property

@@ -68,7 +68,6 @@ class Model:
         return {}
 
     def levels(self, row: Row) -> dict[str, str]:
-        """Level by factor name."""
         return {
             factor.name: factor.levels[number]
             for factor, number in zip(self.factors, row, strict=True)
@@ -79,7 +78,6 @@ class Model:
         return tuple(factor.levels.index(levels[factor.name]) for factor in self.factors)
 
     def allows(self, row: Row) -> bool:
-        """Whether no constraint forbids the row."""
         return self.is_feasible(enumerate(row))
 
     def is_feasible(self, items: Iterable[_Item]) -> bool:
@@ -128,7 +126,6 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every feasible combination is covered."""
         return self.covered == self.feasible
 
     def __str__(self) -> str:

@@ -83,7 +83,6 @@ def family(
 
 
 def one_of(*values: Any) -> Draw:
-    """Draws one of the values."""
     return lambda rng: rng.choice(values)
 
 

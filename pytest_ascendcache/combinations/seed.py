@@ -13,7 +13,6 @@ def choose(seed: int) -> None:
 
 
 def chosen() -> int:
-    """The seed of this run."""
     return _chosen
 
 

@@ -154,7 +154,6 @@ def _moved(tensor: TensorDesc, change: Callable[[Shape], Shape]) -> TensorDesc:
 
 
 def _alone(operator: OperatorSpec, place: int, tensor: TensorDesc) -> Iterator[Change]:
-    """Changes of one tensor."""
     where = "input" if place < len(operator.inputs) else "output"
 
     def at(changed: TensorDesc) -> OperatorSpec:

@@ -811,7 +811,6 @@ def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: st
 def mounted(
     request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
 ) -> Iterator[CacheUnderTest]:
-    """A cache on a mount of this kind."""
     cache, kind = ascend_cache, request.param
     if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
         pytest.skip("no directory without access times can be had here")

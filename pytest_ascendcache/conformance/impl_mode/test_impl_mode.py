@@ -72,7 +72,6 @@ def by_file(modes: dict[str, str], names: dict[str, str] | None = None) -> Optio
 
 @pytest.fixture
 def tables(toolchain: Toolchain) -> ImplModeTables:
-    """The tables of the toolchain under test."""
     return tables_of(toolchain)
 
 

@@ -221,7 +221,6 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
 
 
 def single_network(operator: OperatorSpec) -> Network:
-    """A network of one operator on the probes' data."""
     names = [f"input{number}" for number, _ in enumerate(operator.inputs)]
     described = dict(zip([*names, "output"], (*operator.inputs, *operator.outputs), strict=True))
     constants = {

@@ -44,7 +44,6 @@ class BetweenRuns:
         return self._cache.layout.soc(self._cache.options.soc)
 
     def add_user_directories(self) -> None:
-        """Put directories of a user among the entries."""
         for name in ("a_copy", "mine", "Z-old"):
             inner = self._chip / name / "within"
             inner.mkdir(parents=True)

@@ -85,17 +85,14 @@ class Observed:
 
     @property
     def options(self) -> CompileOptions:
-        """The options of the run."""
         return self.run.result.request.options
 
     @cached_property
     def judge(self) -> Judge:
-        """The judge of this run."""
         operators = tuple(cell.operator for cell in self.cells)
         return Judge(self.options, self.cache.edition, operators, self.number)
 
     def known(self, cell: Cell) -> Known:
-        """What is known of the entry of a cell before the run."""
         if cell.before is not Before.OTHER_MODE:
             return _KNOWN[cell.before]
         assert self.tables is not None

@@ -45,7 +45,6 @@ def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
 
 
 def packages(build: Path) -> list[Path]:
-    """Every package below a build directory."""
     return sorted(build.rglob("*.run"))
 
 

@@ -51,7 +51,6 @@ class Conversion:
 
     @property
     def step(self) -> Step:
-        """The conversion as a step of a check."""
         result, parts = self.result, self.parts
         return Step(
             command=result.command,
@@ -109,7 +108,6 @@ class ConversionPlace:
 
     @property
     def cache(self) -> Path:
-        """The cache that the conversions share."""
         return self.directory / "cache"
 
     @property

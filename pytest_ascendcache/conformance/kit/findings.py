@@ -86,7 +86,6 @@ class Findings:
         self.begin(self.runs.pop(self.number), number)
 
     def note(self, question: Question, facts: Iterable[Fact]) -> None:
-        """Note facts of the last run."""
         if facts := list(facts):
             self.facts.setdefault(question, []).extend(facts)
 

@@ -55,8 +55,6 @@ _ANEW = frozenset({HEALED, Outcome(COMPILED, STORED)})
 
 
 class Known(Enum):
-    """What is known of an entry before a run."""
-
     NONE = "none"
     VALID = "valid"
     DAMAGED = "damaged"

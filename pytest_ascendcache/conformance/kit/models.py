@@ -160,7 +160,6 @@ class ModelsUnderTest:
         return self._fresh[key]
 
     def file(self, name: str, content: str) -> str:
-        """A file for an option to name."""
         path = self._cache.sandbox / name
         path.write_text(content, encoding="utf-8")
         return str(path)

@@ -61,7 +61,6 @@ class OwnEntries:
         self.back.discard(key)
 
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
-        """What identifies the entry of an operator under these options."""
         options, mode = options or self.cache.options, None
         if self.has_two(operator):
             assert self.tables is not None
@@ -77,19 +76,16 @@ class OwnEntries:
         return self.by_key.get(self.key(operator))
 
     def valid(self, operator: OperatorSpec) -> Entry | None:
-        """The valid entry of an operator."""
         own = self.own(operator)
         if own is None or own.known is not Known.VALID:
             return None
         return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
 
     def stems(self, operators: Iterable[OperatorSpec]) -> set[str]:
-        """The stems of the entries of operators."""
         return {own.stem for own in map(self.own, operators) if own is not None}
 
     @property
     def damaged(self) -> list[Key]:
-        """The keys of entries that are damaged."""
         return [key for key, own in self.by_key.items() if own.known is Known.DAMAGED]
 
     def remove_damaged(self) -> None:

@@ -36,7 +36,6 @@ def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:
 
 
 def leaky(slope: float) -> OperatorSpec:
-    """An operator with an attribute."""
     return operator_of("LeakyRelu", (4, 8), negative_slope=slope)
 
 

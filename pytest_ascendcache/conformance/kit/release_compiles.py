@@ -56,7 +56,6 @@ class ReleaseCompiles:
         self._remembered = remembered
 
     def fresh(self) -> Mapping[str, KernelDigest]:
-        """Kernels of a fresh compile, by operator."""
         known = self._remembered.get(self.release.path)
         if known is None:
             first = len(self.cache.evidence.steps)

@@ -128,7 +128,6 @@ class Shelf:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all entries that were laid."""
         return frozenset(self._laid)
 
     def on_the_mount(self) -> None:

@@ -173,7 +173,6 @@ NOTE = "#[1,100]; "
 
 
 def spellings() -> st.SearchStrategy[Spelling]:
-    """All spellings of a file."""
     between = ["", "\n", "# a note\n", f"{NOTE}max_op_cache_size=1\n"]
     return st.builds(
         Spelling,

@@ -34,7 +34,6 @@ PATIENCE = 60.0
 
 
 def compiles(network: NetworkUnderTest, run: NetworkRun) -> int:
-    """How many kernels a run compiled."""
     return len(cast(Any, network.toolchain).compiles_of(run.result.request))
 
 

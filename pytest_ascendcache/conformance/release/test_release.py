@@ -64,7 +64,6 @@ _AT_ONCE = 16
 
 @pytest.fixture
 def release(ascend_release: Release) -> Release:
-    """The release to judge."""
     return ascend_release
 
 
@@ -329,7 +328,6 @@ def test_cards_that_compile_at_once(several_cards: int, compiles: ReleaseCompile
 
 @pytest.fixture
 def manifest_file(release: Release) -> Path:
-    """The file of the golden manifest."""
     if release.manifest is None:
         pytest.skip("the release names no manifest")
     return release.manifest
@@ -411,6 +409,5 @@ def judge_manifest(
 
 
 def judge(problems: Sequence[Problem]) -> None:
-    """Fail if there are problems."""
     if problems:
         pytest.fail(story(problems))
