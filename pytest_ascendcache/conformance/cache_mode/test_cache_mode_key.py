@@ -223,6 +223,23 @@ def test_deterministic_levels_have_entries_of_their_own(
 
 
 @rule("cache-mode/key-separates")
+def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
+    """Every change at once next to every base: no kernel is confused with another."""
+    cache.needs_reuse()
+    bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
+    variants = [
+        variant.named(f"variant_{name}".replace("-", "_")) for name, (_, variant) in PAIRS.items()
+    ]
+    cache.warm(*bases)
+    run = cache.compile(*variants, mode=ENABLE)
+    # A variant may be another pair's base; then it is served its own kernel.
+    known = {replace(base, name="") for base in bases}
+    for variant in variants:
+        if replace(variant, name="") not in known:
+            assert not run.served_from(variant), f"{variant} was served another's kernel"
+
+
+@rule("cache-mode/key-separates")
 @pytest.mark.parametrize("mode", [ENABLE, FORCE])
 def test_operators_of_one_type_are_told_apart_within_a_run(
     cache: CacheUnderTest, mode: CacheMode
