@@ -154,14 +154,6 @@ class Life:
             with self.findings.telling(aging.question):
                 self._judge_aging(judge, run, aging)
 
-    def staged_version(self, operator: OperatorSpec, place: Path) -> StagedChange:
-        """Another version of the toolchain, to be applied later, whose package runs use from now
-        on."""
-        change = self.cache.toolchain.stage(Capability.VERSION_STAMP, operator, place)
-        variables = {**self.arguments.get("environment", {}), **change.environment}
-        self.arguments = {**self.arguments, "environment": variables}
-        return change
-
     def _attempt(
         self,
         judge: Judge,
@@ -336,6 +328,14 @@ class Life:
             was_refused = value not in run.result.request.environment.values()
             if subject.kind is not SubjectKind.VARIABLE or not was_refused:
                 findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
+
+
+def staged_version(life: Life, operator: OperatorSpec, place: Path) -> StagedChange:
+    """Another version of the toolchain, applied later; runs use its package from now on."""
+    change = life.cache.toolchain.stage(Capability.VERSION_STAMP, operator, place)
+    variables = {**life.arguments.get("environment", {}), **change.environment}
+    life.arguments = {**life.arguments, "environment": variables}
+    return change
 
 
 def _without_damaged(

@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.life import DECOYS, AgingShelf, Life
+from pytest_ascendcache.conformance.kit.life import DECOYS, AgingShelf, Life, staged_version
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named, renamed
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
@@ -207,9 +207,8 @@ def accidents(life: Life) -> None:
     """Damage, links, entries that age, and an upgrade."""
     cache = life.cache
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
-    change = None
-    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
-        change = life.staged_version(operators[0], cache.sandbox)
+    has_versions = Capability.VERSION_STAMP in cache.toolchain.capabilities
+    change = staged_version(life, operators[0], cache.sandbox) if has_versions else None
     life.arguments = {**life.arguments, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)

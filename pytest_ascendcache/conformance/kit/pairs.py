@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
-from pytest_ascendcache.conformance.kit.life import Life
+from pytest_ascendcache.conformance.kit.life import Life, staged_version
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
@@ -69,7 +69,7 @@ def _versions(life: Life) -> Callable[[], None]:
     def stage() -> StagedChange:
         place = life.cache.sandbox / f"version{next(numbers)}"
         place.mkdir()
-        return life.staged_version(_FIRST, place)
+        return staged_version(life, _FIRST, place)
 
     staged = [stage()]
 
