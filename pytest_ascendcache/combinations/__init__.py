@@ -1,7 +1,4 @@
-"""Which combinations of options a run tries: the factor model, covering arrays, minimisation.
-
-Nothing in this room touches a file or starts a process.
-"""
+"""Which combinations of options a run tries. Nothing here touches a file or starts a process."""
 
 from pytest_ascendcache.combinations.cell import Cell, batches, minimise
 from pytest_ascendcache.combinations.covering import (

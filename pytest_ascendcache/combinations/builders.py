@@ -1,8 +1,5 @@
-"""Builders: each makes operators of a type from the values of its family's parameters.
-
-A builder returns ``None`` for values that fit no operator of the type. The outputs' shapes follow
-from the parameters, so every operator is one that a toolchain can compile.
-"""
+"""Builders: each makes operators of a type from the values of its family's parameters, or ``None``
+for values that fit no operator. The outputs' shapes follow, so that a toolchain can compile it."""
 
 from __future__ import annotations
 
@@ -57,11 +54,8 @@ def unary(*names: str) -> Build:
 
 
 def binary(type_name: str, values: Values) -> OperatorSpec:
-    """Two inputs, one of which broadcasts.
-
-    It has extent 1 in the dimensions ``narrow`` and lacks the first ``lower`` dimensions, or all
-    of them for ``None``. It is the second input unless ``swapped``.
-    """
+    """Two inputs, of which one, the second unless ``swapped``, broadcasts: it has extent 1 in the
+    dimensions ``narrow`` and lacks the first ``lower`` dimensions, or all of them for ``None``."""
     shape, lower = values["shape"], values["lower"]
     narrow = {place % len(shape) for place in values["narrow"]}
     other = tuple(1 if place in narrow else extent for place, extent in enumerate(shape))
@@ -304,7 +298,6 @@ def _along(values: Values) -> tuple[tuple[TensorDesc, ...], TensorDesc] | None:
 
 
 def concat(type_name: str, values: Values) -> OperatorSpec | None:
-    """Parts joined along an axis."""
     if (tensors := _along(values)) is None:
         return None
     parts, whole = tensors
@@ -313,7 +306,6 @@ def concat(type_name: str, values: Values) -> OperatorSpec | None:
 
 
 def split(type_name: str, values: Values) -> OperatorSpec | None:
-    """A tensor cut into parts along an axis."""
     if (tensors := _along(values)) is None:
         return None
     parts, whole = tensors

@@ -44,7 +44,6 @@ class Cell:
 
     @cached_property
     def levels(self) -> Mapping[str, str]:
-        """Level by factor."""
         return self.model.levels(self.row)
 
     @property
@@ -194,11 +193,8 @@ def _types(operators: Iterable[OperatorSpec]) -> list[str]:
 
 
 def batches(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
-    """Group the cells that one run can compile together.
-
-    Their run levels are equal and their operators differ. A stale entry needs a different
-    environment, so it is compiled by itself.
-    """
+    """Group the cells that one run can compile together: their run levels are equal and their
+    operators differ. A stale entry needs an environment of its own, so it is alone."""
     by_levels: dict[tuple[str, ...], list[list[Cell]]] = {}
     for cell in cells:
         groups = by_levels.setdefault(cell.run_levels, [])
@@ -218,12 +214,8 @@ def _joins(cell: Cell, group: Sequence[Cell]) -> bool:
 
 
 def minimise(cell: Cell, fails: Callable[[Cell], bool]) -> Cell:
-    """Set factors to their plain level as long as the combination still fails.
-
-    This happens one factor at a time, or together for factors that a constraint ties. ``fails``
-    compiles a combination and returns whether it breaks the same promise. The result fails, but
-    not with any of its remaining factors plain.
-    """
+    """Set factors to their plain level, one at a time or those together that a constraint ties, as
+    long as the combination ``fails``: breaks the same promise."""
     tied = [constraint.factors for constraint in cell.model.constraints]
     smaller = True
     while smaller:

@@ -1,9 +1,8 @@
 """Covering arrays with constraints, and the count that proves one complete.
 
-In a covering array of strength t, every combination of levels of t factors that the constraints
-allow is in at least one row. :func:`covering_array` builds rows greedily: it takes the best of some
-candidates, as AETG does. :func:`coverage` counts independently of how rows were made. Measured
-alternatives: facts ``feasibility`` section 5.
+In an array of strength t every allowed combination of levels of t factors is in a row. Rows are
+made greedily, the best of some candidates, as AETG does; :func:`coverage` counts independently of
+that. Measured alternatives: facts ``feasibility`` section 5.
 """
 
 from __future__ import annotations
@@ -69,7 +68,6 @@ class Model:
         return {}
 
     def levels(self, row: Row) -> dict[str, str]:
-        """Level by factor name."""
         return {
             factor.name: factor.levels[number]
             for factor, number in zip(self.factors, row, strict=True)
@@ -80,7 +78,6 @@ class Model:
         return tuple(factor.levels.index(levels[factor.name]) for factor in self.factors)
 
     def allows(self, row: Row) -> bool:
-        """Whether no constraint forbids the row."""
         return self.is_feasible(enumerate(row))
 
     def is_feasible(self, items: Iterable[_Item]) -> bool:
@@ -129,7 +126,6 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every feasible combination is covered."""
         return self.covered == self.feasible
 
     def __str__(self) -> str:
@@ -159,10 +155,8 @@ def all_rows(model: Model) -> Iterator[Row]:
 def covering_array(
     model: Model, strength: int, given: Iterable[Row] = (), seed: int = _SEED
 ) -> list[Row]:
-    """Rows that, with ``given`` rows, cover every feasible combination of ``strength`` factors.
-
-    Equal arguments give equal rows in every process.
-    """
+    """Rows that, with ``given`` rows, cover every feasible combination of ``strength`` factors, the
+    same ones in every process."""
     choice = random.Random(seed)
     missing = _Missing(model, strength)
     for row in given:
@@ -180,11 +174,8 @@ def covering_array(
 
 
 class _Missing:
-    """Combinations that no row covers yet.
-
-    ``levels`` maps all items of a combination except one, and the factor of that one, to the levels
-    missing there. Dictionaries serve as sets, because their order is the same in every process.
-    """
+    """Combinations that no row covers yet. ``levels`` maps all items of one but the last, and that
+    one's factor, to the levels missing there. Dictionaries serve as sets, for their order."""
 
     def __init__(self, model: Model, strength: int) -> None:
         self.strength = strength
@@ -228,10 +219,8 @@ def _keys(whole: tuple[_Item, ...]) -> Iterator[tuple[tuple[tuple[_Item, ...], i
 
 
 def _candidate(model: Model, missing: _Missing, choice: random.Random) -> Row:
-    """A row that covers a missing combination.
-
-    The other factors, in random order, get the level that covers most with those chosen already.
-    """
+    """A row that covers a missing combination. The other factors, in random order, get the level
+    that covers most with those chosen already."""
     chosen = dict(missing.draw(choice))
     rest = [number for number in range(len(model.factors)) if number not in chosen]
     choice.shuffle(rest)

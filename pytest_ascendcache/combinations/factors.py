@@ -1,8 +1,5 @@
-"""The factor model: everything that varies between combinations.
-
-The first level of each factor is the plain one. :mod:`.cell` turns levels into options.
-Sources: documents C and I.
-"""
+"""The factor model: everything that varies between combinations. The first level of each factor is
+the plain one. Sources: documents C and I."""
 
 from __future__ import annotations
 
@@ -157,22 +154,16 @@ _IN_USE = (
 
 
 def in_use(model: Model) -> Model:
-    """The model restricted to combinations in which the cache may serve the operator.
-
-    In most other combinations the toolchain does not look at the cache, so they cannot reveal a
-    fault in how limits and entries interact. Pairs are therefore covered a second time in this
-    model.
-    """
+    """The model restricted to combinations in which the cache may serve the operator: most others
+    cannot reveal how limits and entries interact, so pairs are covered once more in this model."""
     return Model(model.factors, (*model.constraints, *_IN_USE))
 
 
 def combinations_model(
     capabilities: Collection[Capability], reduced: bool = False, socs: tuple[str, ...] = SOCS
 ) -> Model:
-    """The model for a toolchain with these capabilities; it lacks levels that need others.
-
-    ``reduced`` takes the levels of :data:`REDUCED`.
-    """
+    """The model for a toolchain with these capabilities, without levels that need others;
+    ``reduced`` takes the levels of :data:`REDUCED`."""
     levels = {**FACTORS, "soc": socs}
     if reduced:
         levels |= {**REDUCED, "soc": socs[:1]}

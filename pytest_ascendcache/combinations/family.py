@@ -30,10 +30,7 @@ _LONG = (4093, 4096, 4099, 5003)
 @dataclass(frozen=True)
 class Family:
     """Operators of one type: how each parameter is drawn, and how values become an operator.
-
-    ``corners`` are values that chance seldom brings together. Every pass makes an operator with
-    each of them.
-    """
+    ``corners`` are values that chance seldom brings together; every pass has each of them."""
 
     type: str
     parameters: Mapping[str, Draw]
@@ -56,11 +53,8 @@ class Family:
                 yield operator
 
     def neighbours(self, values: Values, rng: random.Random) -> Iterator[OperatorSpec]:
-        """Operators with one parameter changed.
-
-        Shapes, orders and lists change a little, in two ways; of the other parameters two are
-        drawn again.
-        """
+        """Operators with one parameter changed: shapes, orders and lists a little, in two ways; of
+        the other parameters two are drawn again."""
         base = self.build(self.type, values)
         for name in sorted(_NEAR.keys() & self.parameters):
             near = list(_NEAR[name](values[name]))
@@ -89,15 +83,12 @@ def family(
 
 
 def one_of(*values: Any) -> Draw:
-    """Draws one of the values."""
     return lambda rng: rng.choice(values)
 
 
 def shapes(long: bool = True) -> Draw:
-    """Draws a shape of 1 to 8 dimensions; extents are short, odd, prime, or 1.
-
-    With ``long`` some shapes of up to 3 dimensions have one long dimension.
-    """
+    """Draws a shape of 1 to 8 dimensions; extents are short, odd, prime, or 1, and if ``long`` one
+    of up to 3 may be long."""
 
     def draw(rng: random.Random) -> tuple[int, ...]:
         rank = rng.randint(1, 8)
@@ -115,10 +106,8 @@ def shapes(long: bool = True) -> Draw:
 
 
 def _near_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Shapes that a careless key confuses with this one.
-
-    They have a 1 more, less or elsewhere, two extents exchanged, or one extent longer.
-    """
+    """Shapes that a careless key confuses with this one: with a 1 more, less or elsewhere, two
+    extents exchanged, or one extent longer."""
     for place in range(len(shape) + 1):
         if len(shape) < 8:
             yield (*shape[:place], 1, *shape[place:])

@@ -1,9 +1,7 @@
 """Seeded operators of every type, each with neighbours that differ in one field.
 
-A base operator takes random values for the parameters of its family (a data type, a shape, an
-attribute, which input broadcasts). Each of its neighbours has one parameter changed, so a cache key
-that leaves out a field gives two different operators one key. The same seed gives the same
-operators.
+A base takes random values for its family's parameters, and each neighbour has one of them changed:
+a key that leaves out a field gives two different operators one key.
 """
 
 from __future__ import annotations
@@ -21,10 +19,8 @@ from pytest_ascendcache.operators import OperatorSpec
 def generate(
     passes: int = 1, seed: int = 0, families: Sequence[Family] | None = None, near: bool = True
 ) -> tuple[OperatorSpec, ...]:
-    """Different operators named ``generated_<n>``, neighbours next to each other.
-
-    Each pass has every type: about 340 operators, or about 130 without neighbours (``near``).
-    """
+    """Different operators named ``generated_<n>``, neighbours next to each other: in each pass
+    about 340 of all types, or about 130 without neighbours (``near``)."""
     rng = random.Random(seed)
     operators: dict[OperatorSpec, None] = {}
     for each in (*(FAMILIES if families is None else families),) * passes:

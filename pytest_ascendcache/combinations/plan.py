@@ -20,10 +20,8 @@ from pytest_ascendcache.contract import Capability
 
 
 class Matrix(str, Enum):
-    """What ``--ascend-select`` leads to: every pair of levels, every triple, or all combinations.
-
-    All combinations are those of a reduced model.
-    """
+    """What ``--ascend-select`` leads to: every pair of levels, every triple, or all combinations of
+    a reduced model."""
 
     PAIRWISE = "pairwise"
     TRIPLES = "triples"
@@ -44,10 +42,8 @@ class Plan:
         return {cell: batch for batch in batches(self.cells) for cell in batch}
 
     def coverage(self, tried: Iterable[Mapping[str, str]]) -> tuple[Coverage, Coverage]:
-        """Count what the tried cells cover: of all combinations, and of those that use the cache.
-
-        Cells are levels by factor, as reports have them. A cell that lacks a factor does not count.
-        """
+        """Count what the tried cells, levels by factor as in reports, cover: of all combinations,
+        and of those that use the cache. A cell that lacks a factor does not count."""
         names = {factor.name for factor in self.model.factors}
         rows = [self.model.row(levels) for levels in tried if set(levels) == names]
         strength = _strength(self.matrix)
@@ -65,15 +61,9 @@ class Plan:
         ]
 
 
-def plan(
-    matrix: Matrix, capabilities: Collection[Capability], socs: tuple[str, ...] = SOCS
-) -> Plan:
-    """The cells for a toolchain with these capabilities, for these chips."""
-    return _plan(matrix, frozenset(capabilities), socs)
-
-
 @lru_cache  # it takes a third of a second; processes forked after the first call inherit it
-def _plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...]) -> Plan:
+def plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...] = SOCS) -> Plan:
+    """The cells for a toolchain with these capabilities, for these chips."""
     model = combinations_model(capabilities, reduced=matrix is Matrix.FULL, socs=socs)
     if matrix is Matrix.FULL:
         rows = list(all_rows(model))

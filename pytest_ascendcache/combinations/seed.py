@@ -1,7 +1,4 @@
-"""The seed of everything a run generates, set once per process from ``--ascend-seed``.
-
-With 0, the default, every run tries the same operators, texts and numbers.
-"""
+"""The seed of everything a run generates, set once per process from ``--ascend-seed``."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ def choose(seed: int) -> None:
 
 
 def chosen() -> int:
-    """The seed of this run."""
     return _chosen
 
 

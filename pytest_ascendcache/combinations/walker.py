@@ -1,9 +1,8 @@
 """Changes one thing of an operator's description at a time, to each special value of its kind.
 
-The walker goes over the description itself: every tensor, every field, every attribute, of
-whatever type. Nothing here is written for one operator type, so a field that nobody thought of is
-changed, too. Many changed descriptions are refused by a toolchain; what they ask is then whether
-they are refused beside a warm cache as well.
+Nothing here is written for one operator type, so a field that nobody thought of is changed, too. Of
+many changed descriptions, which a toolchain refuses, only that can be asked: are they refused
+beside a warm cache as well?
 """
 
 from __future__ import annotations
@@ -155,7 +154,6 @@ def _moved(tensor: TensorDesc, change: Callable[[Shape], Shape]) -> TensorDesc:
 
 
 def _alone(operator: OperatorSpec, place: int, tensor: TensorDesc) -> Iterator[Change]:
-    """Changes of one tensor."""
     where = "input" if place < len(operator.inputs) else "output"
 
     def at(changed: TensorDesc) -> OperatorSpec:

@@ -1,7 +1,5 @@
-"""The suite: a folder for each document, with short checks.
-
-A check names a rule, compiles, and compares an outcome. No check names a concrete toolchain.
-"""
+"""The suite: a folder for each document. A check names a rule, compiles, and compares an
+outcome."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The recorded costs of the suite's checks, and the capabilities that they need.
 
-``starts.json`` has the number of runs of each check function, as counted on the reference. Under a
-toolchain's name and the function's it may have a pair instead: the function's time in units of the
-toolchain's shortest run, and the seconds it sleeps. The reference has such pairs, and other
-toolchains for functions that start several kinds of processes. ``ci/starts`` updates the file.
+``starts.json`` has the runs of each check function on the reference. Under a toolchain's name and
+the function's it may have a pair instead: the time in units of that toolchain's shortest run, and
+the seconds it sleeps. ``ci/starts`` updates the file.
 """
 
 from __future__ import annotations
@@ -51,10 +50,8 @@ def life_of(check: str) -> str:
 
 
 def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
-    """What each of these checks costs, in runs, if only they are run.
-
-    Cases that look at the same runs share the cost of all cases of their function.
-    """
+    """What each of these checks costs, in runs, if only they are run; cases of the same runs share
+    them."""
     costs = {check: runs_of(check, toolchain) for check in checks}
     lives = Counter(life for check in costs if (life := life_of(check)))
     for check in costs:

@@ -105,7 +105,6 @@ def edition(request: pytest.FixtureRequest) -> Edition:
 
 @pytest.fixture
 def toolchain(ascend_toolchain: Toolchain) -> Toolchain:
-    """The toolchain under test."""
     return ascend_toolchain
 
 

@@ -1,7 +1,4 @@
-"""Audits of existing caches (``--ascend-audit``), without a toolchain.
-
-Each directory is read once, and judged by every rule.
-"""
+"""Audits of existing caches (``--ascend-audit``): each is read once, and judged by every rule."""
 
 from __future__ import annotations
 

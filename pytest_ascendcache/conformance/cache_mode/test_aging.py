@@ -85,10 +85,8 @@ GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
 
 @pytest.fixture
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
-    """An empty cache, with noatime if possible.
-
-    ``aging/works-on-relatime`` judges aging on the mount at hand; its faults must not hide others.
-    """
+    """An empty cache, with noatime if possible: ``aging/works-on-relatime`` judges the mount at
+    hand."""
     keep_access_times(ascend_cache.sandbox, keep=False)
     return ascend_cache
 
@@ -101,10 +99,8 @@ def beside(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = No
 
 
 def ten(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = None) -> Shelf:
-    """The ten entries of the stories, 9400 KB, next to those of the operators.
-
-    Nothing is marked from now on: marking reads every byte.
-    """
+    """The ten entries of the stories, next to those of the operators. Marking reads every byte, so
+    nothing is marked from now on."""
     shelf, cache.marks = beside(cache, *operators, soc=soc), False
     return shelf.lay(TEN, ITEM, *HOURS)
 
@@ -141,9 +137,6 @@ def _assert_stays(cache: CacheUnderTest, entry: Entry) -> None:
     assert entry.is_valid, cache.evidence.found(
         Aged.TOO_MANY, "the entry aged although it had just been reused"
     )
-
-
-# --- op_cache.ini ---------------------------------------------------------------------------
 
 
 @rule("aging/creates-ini")
@@ -240,9 +233,6 @@ def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: Ope
     ten(cache, add).ages(add, 8, 50, goes=GOES[50])
     again = ten(cache)
     again.check(cache.compile(add, mode=ENABLE), CacheLimits(), goes="")
-
-
-# --- when, what, how much -------------------------------------------------------------------
 
 
 @rule("aging/needs-both")
@@ -438,9 +428,6 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
     shelf.compare("")
 
 
-# --- -1 -------------------------------------------------------------------------------------
-
-
 @rule("aging/minus-one")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_nothing_ages_at_minus_one(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
@@ -508,8 +495,6 @@ def _is_never_idle(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) 
     cache.compile(add, newcomer(), mode=ENABLE, environment=environment(1, 1))
     return entry.object_path.exists()
 
-
-# --- where limits come from -----------------------------------------------------------------
 
 HALF = {
     "size-alone": (ini_values(8), environment()),
@@ -588,9 +573,7 @@ def test_the_default_is_500_megabytes_and_half(
 
 @rule("aging/needs-both")
 def test_gigabytes_count_to_the_last(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """A limit above 2^32 bytes, and then as many entries: a number of 32 bits is another one.
-
-    The entries are holes, if they count by their sizes."""
+    """A limit above 2^32 bytes, and as many entries: a number of 32 bits is another one."""
     if not habits_of(cache).counts_holes:
         raise NotDecidable("it is not known that entries without disk space count by their sizes")
     shelf, cache.marks = beside(cache, add), False
@@ -618,8 +601,7 @@ def _assert_named(cache: CacheUnderTest, run: Run, limit: str, value: str) -> No
 def _was_refused_by_name(
     cache: CacheUnderTest, run: Run, shelf: Shelf, limit: str, value: str
 ) -> bool:
-    """Whether the run was refused for its bad limit, by name, and nothing is gone: no document says
-    that it is not."""
+    """Whether the run was refused for its bad limit, by name, and nothing is gone."""
     clean = (run.returncode or 0) > 0 and not shelf.gone() and not any(run.result.delivered)
     if clean and names_limit(run.output, limit, value):
         cache.evidence.readings.append(f"{limit}={value} is refused")
@@ -692,13 +674,9 @@ def test_a_broken_file_purges_nothing(
     shelf.compare("")
 
 
-# --- per chip -------------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["another", "alike"])
 def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
-    """Another chip; its name may begin like that of the chip under test, as Ascend910B2C begins
-    like Ascend910B2."""
+    """Another chip, or one whose name begins like that of the chip under test, as Ascend910B2C."""
     return other_soc(cache.options.soc) if request.param == "another" else f"{cache.options.soc}C"
 
 
@@ -720,9 +698,6 @@ def test_entries_of_another_chip_do_not_go(
     here, there = ten(cache, add), ten(cache, soc=neighbour)
     here.ages(add, 8, 50, goes=GOES[50])
     there.compare("")
-
-
-# --- orphans --------------------------------------------------------------------------------
 
 
 @rule("aging/orphans")
@@ -863,14 +838,10 @@ def _assert_all_went_but(cache: CacheUnderTest, shelf: Shelf, kept: str, why: st
     )
 
 
-# --- kinds of mounts ------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["at-hand", "noatime", "shm"])
 def mounted(
     request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
 ) -> Iterator[CacheUnderTest]:
-    """A cache on a mount of this kind."""
     cache, kind = ascend_cache, request.param
     if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
         pytest.skip("no directory without access times can be had here")
@@ -922,9 +893,6 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
     shelf.let_store(mounted.compile(exp, mode=ENABLE, environment=environment(8, 1)), TEN)
     shelf.compare(TEN)
     _assert_stays(mounted, mounted.entry(add))
-
-
-# --- what the document leaves open ----------------------------------------------------------
 
 
 def _bytes_of_the_chip(cache: CacheUnderTest) -> int:

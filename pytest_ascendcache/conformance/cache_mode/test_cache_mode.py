@@ -446,8 +446,7 @@ def _used(
     named: Path | None,
     environment: Mapping[str, str] | None = None,
 ) -> Run:
-    """A compile that names its directory in another way than the positive control; it has to
-    succeed."""
+    """A compile whose directory is not named as in the positive control; it has to succeed."""
     run = cache.attempt(operator, mode=ENABLE, cache_dir=named, environment=environment)
     assert run.succeeded, f"with {where} the compile {run.result.ending}"
     return run

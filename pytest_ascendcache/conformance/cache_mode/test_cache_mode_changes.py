@@ -10,10 +10,9 @@ import pytest
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.judge import Judge
-from pytest_ascendcache.conformance.kit.served import needs_served
 from pytest_ascendcache.conformance.kit.shelf import rest
 from pytest_ascendcache.conformance.kit.states import take_debug_config
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import needs_served, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     DISABLE,
@@ -68,8 +67,7 @@ def _require_new(
     kernels: tuple[bytes, bytes],
     is_old: str,
 ) -> None:
-    """Break the check if a run did not deliver a fresh kernel of after the change: ``is_old`` if it
-    is the one of before."""
+    """Break the check unless a run delivered a fresh kernel of after the change."""
     (before, after), operator = kernels, change.operator
     kernel = run.kernel(operator)
     if kernel == after:
@@ -121,9 +119,8 @@ def test_force_applies_a_changed_dependency(
 def test_force_applies_what_is_older(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, what: Capability
 ) -> None:
-    """Archives and rollbacks bring files that are older than those they replace.
-
-    The new kernel is that of the same change with the times of today, made elsewhere."""
+    """Archives and rollbacks bring files that are older than those they replace. What the new
+    kernel is shows the same change with the times of today, made elsewhere."""
     places = [cache.new_output(name) for name in ("today", "older")]
     for place in places:
         place.mkdir()

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches.canary import same_code
-from pytest_ascendcache.combinations.walker import changes
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.together import Together
-from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
     FORCE,
@@ -22,9 +20,8 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     OTHER_SOCS,
     rule,
 )
-from pytest_ascendcache.conformance.kit.walked import not_refused_beside, refused_elsewhere
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 
 node = partial(operator_of, name="node")
@@ -187,17 +184,6 @@ def test_a_changed_parameter_has_its_own_entry(
     runs = [cache.compile(each, mode=ENABLE) for each in (base, variant)]
     assert runs[0][base] == runs[1][variant] == HIT
     assert runs[0].served_from(base) != runs[1].served_from(variant)
-
-
-@rule("cache-mode/key-separates")
-def test_a_type_that_is_refused_is_refused_beside_a_warm_cache(cache: CacheUnderTest) -> None:
-    """Types of the same width, or nearly of the same name."""
-    cache.compile(_ADD, mode=ENABLE)
-    others = [changed for what, changed in changes(_ADD) if what.startswith("type: ")]
-    runs = not_refused_beside(cache, others)
-    require_none([*refused_elsewhere(cache, runs)], cache.evidence)
-    if len(runs) == len(others):
-        raise NotDecidable("every one of these types is compiled")
 
 
 @rule("cache-mode/key-separates")

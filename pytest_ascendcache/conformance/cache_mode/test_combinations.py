@@ -1,13 +1,9 @@
-"""Documents C and I together: operators under combinations of options.
-
-``--ascend-select`` chooses the combinations; ``combinations/factors.py`` has the factors. Each
-combination is judged by the central table, by its kernel and the kernel's numbers, and, if an entry
-was damaged, by what became of that entry.
-"""
+"""Documents C and I together: operators under combinations of options (``--ascend-select``), judged
+by the central table, by kernels and their numbers, and by what became of damaged entries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -35,36 +31,40 @@ def cell_runs(ascend_session: PlannedCaches, ascend_toolchain: Toolchain) -> Ite
     runs.close()
 
 
-def judge(runs: CellRuns, cell: Cell, evidence: Evidence, facts_of: Facts) -> None:
-    """Break the check with every fact, and the smallest combination that still shows one."""
-    facts = runs.facts(cell, evidence, facts_of)
-    more = runs.explain(cell, facts_of, evidence, facts) if facts else ()
-    require_none(facts, evidence, *more)
+Judge = Callable[[Facts], None]
+
+
+@pytest.fixture
+def judge(cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence) -> Judge:
+    """Breaks the check with every fact of its cell, and the smallest combination that still shows
+    one."""
+
+    def judge_cell(facts_of: Facts) -> None:
+        facts = cell_runs.facts(ascend_cell, ascend_evidence, facts_of)
+        explain = cell_runs.explain
+        more = explain(ascend_cell, facts_of, ascend_evidence, facts) if facts else ()
+        require_none(facts, ascend_evidence, *more)
+
+    return judge_cell
 
 
 @rule("combinations/outcome")
-def test_outcome(cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, outcome_facts)
+def test_outcome(judge: Judge) -> None:
+    judge(outcome_facts)
 
 
 @rule("cache-mode/transparent")
-def test_kernel_is_a_fresh_one(
-    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
-) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, kernel_facts)
+def test_kernel_is_a_fresh_one(judge: Judge) -> None:
+    judge(kernel_facts)
 
 
 @rule("combinations/numbers")
 @pytest.mark.ascend_cells(dtype="float16")
-def test_numbers_are_of_the_mode(
-    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
-) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, number_facts)
+def test_numbers_are_of_the_mode(judge: Judge) -> None:
+    judge(number_facts)
 
 
 @rule("robust/heals-damaged-entry")
 @pytest.mark.ascend_cells(cache_mode="enable", before=("damaged", "half-object", "half-metadata"))
-def test_damage_is_healed(
-    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
-) -> None:
-    judge(cell_runs, ascend_cell, ascend_evidence, healing_facts)
+def test_damage_is_healed(judge: Judge) -> None:
+    judge(healing_facts)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, find_canaries, plant_canary, read_entries
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
@@ -37,7 +38,7 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.facts import Delivery, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 
 LEVELS = (1, 2, 3, 4)
 SWITCHES = {
@@ -76,8 +77,7 @@ NEAR_MISSES = {
 
 
 def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> bool | None:
-    """Whether these options keep an operator out of the cache; ``None`` if the document leaves that
-    open."""
+    """Whether these options keep an operator out of the cache; ``None`` if that is left open."""
     options = cache.options.but(**debug)
     return is_under_debug(options, operator.type, operator.name, cache.edition)
 
@@ -163,26 +163,12 @@ def test_a_listed_operator_always_compiles(
 
 
 @rule("debug/list-bypasses-listed")
-def test_a_doubled_comma_ends_no_list(
-    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
-) -> None:
-    """It may be refused."""
-    cache.warm(add, exp)
-    config = DebugConfig(listed=(exp.name, "", add.name))
-    run = cache.attempt(add, exp, mode=ENABLE, debug_config=config)
-    expected = expected_outcomes(ENABLE, True, EntryState.VALID, listed=list_excepts(cache.edition))
-    assert not run.succeeded or run[add] in expected
-
-
-@rule("debug/list-bypasses-listed")
 @pytest.mark.parametrize("listed_first", [True, False], ids=["listed-first", "listed-last"])
 def test_a_listed_node_compiles_beside_a_twin_that_is_served(
     cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
 ) -> None:
-    """Two nodes of one run differ only in their names and share an entry; one of them is listed.
-
-    The switch keeps more files and does not change the kernel, so no key needs it.
-    """
+    """Two nodes that differ only in their names share an entry; one of them is listed. The switch
+    does not change the kernel, so no key needs it."""
     twin = replace(add, name="twin")
     cache.warm(twin)
     both = (add, twin) if listed_first else (twin, add)
@@ -231,15 +217,10 @@ def test_a_list_names_exactly_what_it_says(
     assert run[add] in expected_outcomes(ENABLE, bypassed, VALID)
 
 
-def _second_add(add: OperatorSpec) -> OperatorSpec:
-    """Another node of type ``Add`` that has its own kernel."""
-    tensor = TensorDesc.of("float32", 2, 8)
-    return replace(add, inputs=(tensor, tensor), outputs=(tensor,), name="second_add")
-
-
 @rule("debug/list-caches-unlisted")
 def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = _second_add(add)
+    """Another node of its type has its own kernel."""
+    other = operator_of("Add", (2, 8), (2, 8), name="second_add")
     cache.warm(add, other)
     config = DebugConfig(listed=(add.name,))
     run = cache.compile(add, other, mode=ENABLE, debug_config=config)

@@ -15,8 +15,7 @@ from pytest_ascendcache.conformance.kit.generated import (
     wrong_results,
 )
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.served import needs_served
-from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.told import needs_served, require_none
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, HIT, rule
 from pytest_ascendcache.conformance.kit.walked import (
     not_refused_beside,
@@ -42,9 +41,8 @@ def matrix(request: pytest.FixtureRequest) -> str:
 
 @rule("cache-mode/key-separates")
 def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str) -> None:
-    """Store the operators in one run, and serve them in another run in another order.
-
-    Each operator is delivered the kernel of its fresh compile, and the second run reuses all."""
+    """Whatever the order, each operator is delivered the kernel of its fresh compile, and the
+    second run reuses all."""
     cache.needs_reuse()
     runs = FamilyRuns(cache)
     fresh = runs.fresh(generated(matrix))
@@ -58,8 +56,7 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
 
 @rule("cache-mode/enable-reuses")
 def test_processes_that_share_nothing_reuse_every_type(cache: CacheUnderTest, matrix: str) -> None:
-    """An operator of each type that the toolchain compiles, without a name, which it need not have.
-    Each process has a hash seed of its own."""
+    """Operators need no name. Each process has a hash seed of its own."""
     every = {each.type: each.named("") for each in generated(matrix, near=False)}
     operators = tuple(FamilyRuns(cache).fresh(tuple(every.values())))
     if not operators:
@@ -104,8 +101,7 @@ def test_a_change_anywhere_in_a_description_counts(cache: CacheUnderTest, matrix
 def test_generated_operators_compute_right_numbers(
     cache: CacheUnderTest, toolchain: Toolchain, matrix: str
 ) -> None:
-    """Odd and long extents, broadcasts, edge values. The kernels are fresh ones; served kernels
-    equal them (``test_generated_operators_are_not_mixed_up``)."""
+    """Odd and long extents, broadcasts, edge values. Served kernels equal these fresh ones."""
     wrong = wrong_results(toolchain, FamilyRuns(cache).fresh(generated(matrix, near=False)))
     require_none(wrong, cache.evidence)
 

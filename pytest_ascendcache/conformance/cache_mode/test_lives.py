@@ -1,7 +1,5 @@
-"""Documents C and I: one cache through many runs, each judged by what the earlier runs left.
-
-A story of a few runs says more about one promise. In a life the promises meet, for the fewest runs.
-"""
+"""Documents C and I: one cache through many runs, each judged by what the earlier runs left. Here
+the promises meet; a story of a few runs says more about one of them."""
 
 from __future__ import annotations
 
@@ -40,49 +38,45 @@ def asks(cases: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("question", params)
 
 
+Judge = Callable[[Callable[[Life], None]], None]
+
+
+@pytest.fixture
+def judge(lives: Lives, ascend_evidence: Evidence, question: Question) -> Judge:
+    """Judges a life by the question of the case."""
+
+    def judge_life(story: Callable[[Life], None]) -> None:
+        life = lives.life(story, ascend_evidence)
+        if question is Question.UPGRADE:
+            needs(life.cache.toolchain, Capability.VERSION_STAMP)
+        life.findings.answer(question, ascend_evidence, life.cache.witness)
+
+    return judge_life
+
+
 @asks("outcomes kernels private place inert shared spared purged")
-def test_a_cache_lives_through_every_mode(
-    lives: Lives, ascend_evidence: Evidence, question: Question
-) -> None:
-    _judge(lives, stories.modes, ascend_evidence, question)
+def test_a_cache_lives_through_every_mode(judge: Judge) -> None:
+    judge(stories.modes)
 
 
 @asks("outcomes kernels numbers modes types tables")
-def test_a_cache_lives_with_both_implementations(
-    lives: Lives, ascend_evidence: Evidence, question: Question
-) -> None:
-    _judge(lives, stories.implementations, ascend_evidence, question)
+def test_a_cache_lives_with_both_implementations(judge: Judge) -> None:
+    judge(stories.implementations)
 
 
 @asks("outcomes kernels healing aging upgrade private links names place")
-def test_a_cache_lives_through_accidents(
-    lives: Lives, ascend_evidence: Evidence, question: Question
-) -> None:
-    _judge(lives, stories.accidents, ascend_evidence, question)
+def test_a_cache_lives_through_accidents(judge: Judge) -> None:
+    judge(stories.accidents)
 
 
 @asks("outcomes kernels aging sources halves bad off renews chips created orphans mount")
-def test_a_cache_lives_within_changing_limits(
-    lives: Lives, ascend_evidence: Evidence, question: Question
-) -> None:
-    _judge(lives, aging, ascend_evidence, question)
+def test_a_cache_lives_within_changing_limits(judge: Judge) -> None:
+    judge(aging)
 
 
 @asks("outcomes kernels healing upgrade private")
 def test_a_cache_lives_through_every_short_history(
-    lives: Lives,
-    request: pytest.FixtureRequest,
-    ascend_evidence: Evidence,
-    question: Question,
+    judge: Judge, request: pytest.FixtureRequest
 ) -> None:
     full = request.getfixturevalue("ascend_session").settings.matrix == "full"
-    _judge(lives, triples if full else pairs, ascend_evidence, question)
-
-
-def _judge(
-    lives: Lives, story: Callable[[Life], None], evidence: Evidence, question: Question
-) -> None:
-    life = lives.life(story, evidence)
-    if question is Question.UPGRADE:
-        needs(life.cache.toolchain, Capability.VERSION_STAMP)
-    life.findings.answer(question, evidence, life.cache.witness)
+    judge(triples if full else pairs)

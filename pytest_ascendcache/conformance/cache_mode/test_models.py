@@ -1,8 +1,6 @@
-"""Documents C and I for models: what is said of an operator holds for it as a node, too.
-
-Compilers fuse neighbouring nodes. Which ones is theirs to choose, so kernels are compared with
-those of a fresh conversion, and never counted in advance.
-"""
+"""Documents C and I for models: what is said of an operator holds for it as a node, too. Which
+nodes are fused is the compiler's choice, so kernels are compared with those of a fresh
+conversion."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What is asked of a cache, under what restricts it.
+"""A restriction may cost a hit, never the kernel: every operator is delivered that of a fresh
+compile.
 
-A restriction may cost a hit, never the kernel: every operator is delivered that of a fresh compile.
-
-Each restriction is tried with a hit, a miss beside entries of the same type, a damaged entry, force
-and disable. Afterwards, without the restriction, the cache works again.
+Each is tried with a hit, a miss beside entries of the same type, a damaged entry, force and
+disable. Afterwards, without it, the cache works again.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ _RESTRICTIONS: dict[str, Restriction] = {
 
 
 _REFUSABLE = ("read-only", "read-only-without-ini", "of-another-user", "through-a-link")
-"""What no document demands of a cache's directory: to be used where it may not be written, or where
-it is a link."""
+"""What no document demands: to use a directory that may not be written, or that is a link."""
 
 
 def _is_consistent(cache: CacheUnderTest, request: CompileRequest) -> bool:

@@ -8,25 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
+from pytest_ascendcache.caches import Entry, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.judge import aging_facts
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, NOT_TAKEN, Shelf, environment
+from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
-    FORCE,
     HIT,
-    KEPT,
     OTHER_SOCS,
-    REMOVED,
     REPLACED,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
-from pytest_ascendcache.contract.facts import Delivery, outcome_fact
+from pytest_ascendcache.contract.facts import Delivery
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -47,33 +44,6 @@ def _chips(cache: CacheUnderTest, add: OperatorSpec) -> list[str]:
     soc = cache.toolchain.soc
     others = [other_soc(soc, each) for each in OTHER_SOCS]
     return [soc, *(each for each in others if each != soc and not cache.lacks(each, add))]
-
-
-def _left(cache: CacheUnderTest, soc: str) -> int:
-    return sum(1 for name in NAMES if any(Shelf(cache, soc).there(name)))
-
-
-@rule("cache-mode/force-purges-soc")
-def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """Force removes all entries of this chip; those of others are another rule's."""
-    soc = cache.toolchain.soc
-    others = {other_soc(soc, each) for each in OTHER_SOCS} - {soc}
-    cache.warm(add)
-    for chip in (soc, *sorted(others)):
-        _many(cache, chip)
-    before = {chip: Snapshot.take(cache.layout.soc(chip)) for chip in others}
-    cache.compile(add, mode=FORCE)
-    for chip, snapshot in before.items():
-        changes = snapshot.disturbed(Snapshot.take(cache.layout.soc(chip)))
-        if snapshot.files.keys() & changes:
-            detail = f"force for {soc} reached {chip}"
-            fact = outcome_fact(REMOVED, [KEPT], detail=detail, run=len(cache.evidence.steps))
-            cache.evidence.saw_besides("cache-mode/force-spares-other-soc", fact)
-    if _left(cache, soc) == HUNDREDS and not Shelf(cache).are_taken():
-        raise NotDecidable(NOT_TAKEN)
-    assert _left(cache, soc) == 0, cache.evidence.found(
-        outcome_fact(KEPT, [REMOVED]), f"{_left(cache, soc)} of {HUNDREDS} entries are left"
-    )
 
 
 @rule("robust/upgrade-stamp")

@@ -1,8 +1,6 @@
-"""Documents C and I: one table of spellings for options, variables and files.
-
-What a text means does not depend on how it is written. A text that the documents do not know may
-be refused, but must not be read as something else, or silently as nothing.
-"""
+"""Documents C and I: one table of spellings for options, variables and files. A text that the
+documents do not know may be refused, but must not be read as something else, or silently as
+nothing."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ def test_a_list_means_its_items_however_it_is_written(
     spelling: Spelling,
     list_first: bool,
 ) -> None:
-    """Listed operators compile and their entries stay. The others are served, if the edition leaves
-    them to the cache."""
+    """Listed operators compile, and entries stay. The others are served if the edition says so."""
     if not cache.root.exists():  # the first text
         cache.warm(*four)
     _judge_list(cache, four, DebugConfig(switches, listed), spelling, list_first)

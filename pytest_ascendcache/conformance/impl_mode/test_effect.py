@@ -1,8 +1,6 @@
-"""Document I: whether each option of implementation modes does anything at all.
-
-Kernels are compared with each other: some of the operators below have two, whichever option
-chooses between them. The toolchain's tables only excuse an option that they give none of these.
-"""
+"""Document I: whether each option of implementation modes does anything at all. Kernels are
+compared with each other; the toolchain's tables only excuse an option that they give none of
+these."""
 
 from __future__ import annotations
 
@@ -59,8 +57,7 @@ Known = dict[str, tuple[Kernels, list[Step]]]
 
 @pytest.fixture(scope="session")
 def known() -> Known:
-    """Kernels by the options of their compile, and the steps that made them; the checks of a
-    session share both."""
+    """Kernels by the options of their compile, and the steps that made them, for all checks."""
     return {}
 
 
@@ -129,8 +126,7 @@ def test_an_option_chooses_between_kernels(
 
 
 def _chosen(compiled: Compiled, option: str, mode: CacheMode | None) -> set[str]:
-    """The types between whose kernels an option chooses. Kernels that differ, and that another
-    option does not select, may differ by chance."""
+    """The types between whose kernels an option chooses, without what may differ by chance."""
     kernels = _both(compiled, option, mode)
     chosen = _differ(*kernels)
     doubtful = set[str]()
@@ -172,8 +168,7 @@ def _both(compiled: Compiled, option: str, mode: CacheMode | None) -> list[Kerne
 
 
 def _by_chance(compiled: Compiled, requests: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The types whose kernels differ though the request is the same. What differs by chance may be
-    equal by chance."""
+    """The types whose kernels differ though the request is the same."""
     differ = set[str]()
     for each in requests:
         first, *again = (compiled(number, mode=None, **each) for number in range(6))

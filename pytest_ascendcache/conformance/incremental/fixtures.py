@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,15 +18,18 @@ from pytest_ascendcache.contract.facts import Aspect, Ending
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (
+    Address,
     NetworkRun,
     NetworkUnderTest,
     NotDecidable,
     Watch,
+    meeting_place,
     probe_network,
 )
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain, TrainRequest
 
 __all__ = ["rehearse"]
@@ -33,8 +37,7 @@ __all__ = ["rehearse"]
 NETWORK = probe_network("Square", "Exp")
 EVERYTHING = frozenset({"square", "exp"})
 Story = Callable[[float], None]
-"""A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
-rehearsed timeout passes sooner."""
+"""A check in which a timeout passes; its argument is the length of a second of waiting."""
 Rehearse = Callable[[Story], None]
 _SETTLED, _UNSETTLED = 0.2, 10.0
 """Seconds of sleep after which ranks count as waiting, and seconds to reach it."""
@@ -118,8 +121,7 @@ def ended_without(missing: int, *runs: NetworkRun) -> None:
 
 
 def lacking(kernels: Iterable[RankKernel]) -> set[str]:
-    """Operators of the network without a valid kernel among these. A compiler may add operators of
-    its own."""
+    """Operators of the network without a valid kernel among these, which may have others, too."""
     valid = [kernel for kernel in kernels if kernel.is_valid]
     return {each for each in EVERYTHING if not any(kernel.is_of(each) for kernel in valid)}
 
@@ -131,10 +133,24 @@ def settled(*processes: RankProcess) -> None:
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that shows in files. Undecided if it does not happen in time: a machine
-    may be slow, and a rank may store its kernels when it ends."""
+    """Wait for something that shows in files. Undecided if it does not happen in time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"a rank has not published its kernels within {HANGS:g} s")
+
+
+@contextmanager
+def address_of(rank: Rank) -> Iterator[Address]:
+    """The address at which the gang of a test meets. Rank 0 reserves it until all are done."""
+    hosts = rank.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
+    with (
+        meeting_place(rank.size, None, host, elsewhere=True)
+        if rank.rank == 0
+        else nullcontext() as own
+    ):
+        port = rank.gather(own.port if own else None)[0]
+        yield Address(rank.size, port, None, host)
+        rank.barrier()
 
 
 def recorded(
@@ -161,9 +177,8 @@ def rehearse(
 ) -> Rehearse:
     """Plays a story, with the real length of one second of waiting as its argument.
 
-    A story that fails, or was over before all had come, is played again with longer seconds, in
-    other directories: on a busy machine, ranks may have come too late for the shorter ones. A wrong
-    result is final: a rank that is late does not make others end well.
+    One that fails, or was over before all had come, is played again with longer seconds, in other
+    directories: on a busy machine, ranks may come late. A wrong result is final.
     """
     needs_meeting(toolchain)
     if request.getfixturevalue("ascend_session").settings.real_waits:

@@ -1,8 +1,5 @@
-"""Histories of one directory, drawn: networks of any operators on some ranks, and deletions.
-
-What a run has to compile follows from the runs before it. A story by hand says more about one
-promise; a drawn one meets what nobody thought of.
-"""
+"""Histories of one directory, drawn: networks of any operators on some ranks, and deletions. What a
+run has to compile follows from the runs before it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Incremental build on one rank. Source: document M, in its order.
-
-Impostors show which kernels were compiled: kernels with another output that replace those on disk.
-See ``observation.impostor``.
-"""
+"""Incremental build on one rank. Source: document M, in its order. Which kernels were compiled,
+impostors on disk show: ``observation.impostor``."""
 
 from __future__ import annotations
 
@@ -224,7 +221,6 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
 
 
 def single_network(operator: OperatorSpec) -> Network:
-    """A network of one operator on the probes' data."""
     names = [f"input{number}" for number, _ in enumerate(operator.inputs)]
     described = dict(zip([*names, "output"], (*operator.inputs, *operator.outputs), strict=True))
     constants = {
@@ -436,8 +432,7 @@ def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, d
 
 @rule("incremental/compiles-changed-only")
 def test_many_operators_that_differ_in_a_field_are_told_apart(network: NetworkUnderTest) -> None:
-    """In a network of many generated operators, each has its own kernel from the first run on, and
-    the second run compiles nothing."""
+    """Each has its own kernel from the first run on, and the second run compiles nothing."""
     families = tuple(each for each in FAMILIES if each.type in WIDE)
     wide = wide_network(generate(seed=seeded(2), families=families))
     first = network.attempt(network.request(wide))

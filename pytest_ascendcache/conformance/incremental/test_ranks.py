@@ -1,8 +1,7 @@
 """Incremental build on many cards. Source: document M, common questions.
 
-The order of events decides whether ranks wait, not clocks. The vendor's shortest timeout is two
-minutes. Stories in which it passes have the toolchain shorten its seconds
-(``TrainRequest.second``), unless ``ascend_real_waits`` is set.
+The order of events decides whether ranks wait, not clocks. Stories in which a timeout passes, of
+two minutes or more, have the toolchain shorten its seconds, unless ``ascend_real_waits`` is set.
 """
 
 from __future__ import annotations
@@ -10,9 +9,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -25,6 +21,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     EVERYTHING,
     NETWORK,
     Rehearse,
+    address_of,
     ended_well,
     ended_without,
     lacking,
@@ -51,7 +48,6 @@ from pytest_ascendcache.contract.ranks import (
 )
 from pytest_ascendcache.faults import Act
 from pytest_ascendcache.observation import (
-    Address,
     NetworkRun,
     NetworkUnderTest,
     meeting_place,
@@ -134,21 +130,6 @@ def test_one_card_is_one_card_whatever_says_so(network: NetworkUnderTest) -> Non
         elif run.compiled:
             wrong.append(f"{name}: {sorted(run.compiled)} were compiled again")
     assert wrong == []
-
-
-@contextmanager
-def address_of(rank: Rank) -> Iterator[Address]:
-    """The address at which the gang of a test meets. Rank 0 reserves it until all are done."""
-    hosts = rank.gather(socket.gethostname())
-    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
-    with (
-        meeting_place(rank.size, None, host, elsewhere=True)
-        if rank.rank == 0
-        else nullcontext() as own
-    ):
-        port = rank.gather(own.port if own else None)[0]
-        yield Address(rank.size, port, None, host)
-        rank.barrier()
 
 
 @rule("ranks/isolated")

@@ -1,8 +1,7 @@
 """When ranks begin to wait for each other, and how long. Source: document M, common questions.
 
-Ranks of another gang, which wait in vain for their own timeouts, measure time (:func:`_passes`); no
-clock is read, except for the least that a rank waits. With shortened seconds, the judged ranks have
-the longest timeout and the measuring ranks shorter ones, which shows a timeout that is cut short.
+No clock is read, except for the least that a rank waits: ranks of another gang, which wait in vain
+for timeouts that are shorter where seconds are shortened, measure time (:func:`_passes`).
 """
 
 from __future__ import annotations

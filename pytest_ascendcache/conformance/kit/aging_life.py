@@ -1,8 +1,5 @@
-"""A life in which the limits change from run to run, and what each of them ages.
-
-Next to a few entries of real operators lies a shelf of entries nobody asks for: idle for hours or
-for about half an hour, in use, last used by a clock that is ahead, small, large, of other chips.
-"""
+"""A life in which the limits change from run to run, and what each of them ages: entries idle for
+hours or about half an hour, in use, of a clock that is ahead, small, large, of other chips."""
 
 from __future__ import annotations
 
@@ -162,11 +159,8 @@ class _Limits:
         return shelf.lay(HUNDREDS, 32 * KILOBYTE, *hours)
 
     def in_use(self) -> Shelf:
-        """Entries idle for hours or a year, and larger ones that are not idle.
-
-        The latter were last used a minute less than half an hour ago, a minute more than that,
-        just now, and by clocks that are ahead.
-        """
+        """Entries idle for hours or a year, and larger ones that are not: last used a minute around
+        half an hour ago, just now, and by clocks that are ahead."""
         shelf = self._shelf().lay(_TEN[:4], 960 * KILOBYTE, *_HOURS[:3], 24 * 400)
         minute = 60 / HOUR
         ago = HALF_AN_HOUR / HOUR - minute, HALF_AN_HOUR / HOUR + minute, minute, -2.0, -24 * 40
@@ -269,10 +263,8 @@ class _Limits:
             self._judge_orphans(Aged.TOO_MANY, "in use, and gone", gone)
 
     def judge_idle_orphans(self) -> None:
-        """Judge whether the idle orphans went in two runs over the limit.
-
-        Nothing is judged if entries did not age in these runs either.
-        """
+        """Judge whether the idle orphans went in two runs over the limit, if entries aged in these
+        at all."""
         left = [kind for kind, files in self._idle.items() if any(map(Path.exists, files))]
         if self._over_the_limit == _RUNS:
             what = "idle, and there after two runs over the limit"
@@ -285,10 +277,8 @@ class _Limits:
             self._findings.deviates(Question.ORPHANS, observed, f"{what}: {', '.join(kinds)}")
 
     def _judge_scan(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
-        """Judge whether the scan left the access times of idle entries alone.
-
-        ``before`` is empty unless the mount keeps access times.
-        """
+        """Judge whether the scan left the access times of idle entries alone; not if none are
+        kept."""
         if not before:
             return
         self._findings.asked.add(Question.MOUNT)

@@ -29,8 +29,7 @@ _COPIED_LATER = 10.0
 
 @dataclass
 class BetweenRuns:
-    """Changes the cache of a life. ``guarded`` are directories outside of the cache that no run may
-    change, by the question that they answer."""
+    """Changes the cache of a life. ``guarded`` are directories beside it that no run may change."""
 
     entries: OwnEntries
     findings: Findings
@@ -45,15 +44,13 @@ class BetweenRuns:
         return self._cache.layout.soc(self._cache.options.soc)
 
     def add_user_directories(self) -> None:
-        """Put directories of a user among the entries."""
         for name in ("a_copy", "mine", "Z-old"):
             inner = self._chip / name / "within"
             inner.mkdir(parents=True)
             (inner / "a_note").write_text("a user's")
 
     def lay_hundreds(self) -> list[Shelf]:
-        """Lay entries nobody asks for: of this chip (the first shelf), of another chip, and of one
-        whose name begins like this chip's."""
+        """Lay entries nobody asks for: of this chip, another, and one named almost alike."""
         chip = self._cache.options.soc
         shelves = [Shelf(self._cache, each) for each in (chip, other_soc(chip), f"{chip}C")]
         for shelf, names in zip(shelves, (HUNDREDS, "ab", "ab"), strict=True):
@@ -134,8 +131,7 @@ class BetweenRuns:
             os.utime(path, (when, modified), follow_symlinks=False)
 
     def _leave_open(self, question: Question, operator: OperatorSpec) -> Entry | None:
-        """The operator's valid entry, whose later outcomes are not judged, or ``None`` if there is
-        none. Makes the guarded directory of a question."""
+        """The operator's valid entry, if any, whose later outcomes are not judged."""
         entry, own = self.entries.valid(operator), self.entries.own(operator)
         if entry is None or own is None:
             return None

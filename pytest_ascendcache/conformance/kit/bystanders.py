@@ -74,10 +74,8 @@ class HoldingProcess:
         return self._do(self.package)
 
     def end(self) -> int:
-        """Uninstall the package and end the process.
-
-        Returns the exit status of the uninstall, 127 if there is no script for it.
-        """
+        """Uninstall the package and end the process. Returns the exit status, 127 if there is no
+        script."""
         status = self._do(self.script)
         self.process.communicate()
         return status
@@ -143,10 +141,8 @@ def a_program_named(kernels: StaticKernelsUnderTest, name: str) -> Iterator[None
 
 
 def on_a_terminal(kernels: StaticKernelsUnderTest, package: Path) -> int:
-    """Run a package whose standard input is a terminal on which :data:`ANSWERS` are typed.
-
-    Returns how many bytes of the answers were not read.
-    """
+    """Run a package on a terminal on which :data:`ANSWERS` are typed. Returns how many bytes of
+    them were not read."""
     report = kernels.directory("terminal") / "said"
     arguments = (sys.executable, "-c", _TERMINAL, str(report), ANSWERS, str(package))
     result = kernels.attempt(

@@ -1,9 +1,8 @@
 """Compiling cells of the matrix, and judging what came out, in runs that checks share.
 
-A cell is one combination of options; one run compiles all cells of a batch. Besides the operators'
-own entries the cache holds the entry of an operator that is not compiled. If the cells vary the
-limits it also holds four large idle entries: 1600 KB each, unused for 4, 3, 2 and 1 hours, 6400 KB
-under a limit of 4 MB. At 90 % (3686 KB) the two oldest go, at 50 % (2048 KB) three.
+One run compiles all cells of a batch, beside the entry of an operator that is not compiled. If the
+limits vary there are four idle entries of 1600 KB, unused for 4, 3, 2 and 1 hours, 6400 KB under a
+limit of 4 MB: at 90 % (3686 KB) the two oldest go, at 50 % (2048 KB) three.
 """
 
 from __future__ import annotations
@@ -66,11 +65,10 @@ _STORED = (Known.VALID, Known.DAMAGED)
 
 @dataclass(frozen=True)
 class Observed:
-    """One run of a batch of cells, with everything that is needed to judge it.
+    """One run of a batch of cells, the ``number``-th of the check, with what is needed to judge it.
 
-    ``number`` is that of the run within the check. ``stale_sha256`` and ``environment`` belong to
-    a stale entry: the digest of its kernel, and the variables under which it is stale. ``other``
-    are the options that another mode's entry was compiled with. ``failure`` says how the run
+    ``stale_sha256`` is the digest of a stale kernel, and ``environment`` the variables under which
+    it is stale. ``other`` are the options of another mode's entry. ``failure`` says how the run
     failed although it succeeds without a cache.
     """
 
@@ -87,17 +85,14 @@ class Observed:
 
     @property
     def options(self) -> CompileOptions:
-        """The options of the run."""
         return self.run.result.request.options
 
     @cached_property
     def judge(self) -> Judge:
-        """The judge of this run."""
         operators = tuple(cell.operator for cell in self.cells)
         return Judge(self.options, self.cache.edition, operators, self.number)
 
     def known(self, cell: Cell) -> Known:
-        """What is known of the entry of a cell before the run."""
         if cell.before is not Before.OTHER_MODE:
             return _KNOWN[cell.before]
         assert self.tables is not None
@@ -151,8 +146,7 @@ def _fields(options: CompileOptions) -> dict[str, Any]:
 def _other_mode(
     options: CompileOptions, operator: OperatorSpec, tables: ImplModeTables | None
 ) -> dict[str, Any]:
-    """Options that select another mode for the operator, in the same way if possible; merely
-    different options if no options do."""
+    """Options that select another mode for the operator, in the same way if possible, or none."""
     candidates: list[dict[str, Any]] = [
         {"select_implmode": mode, "implmode_types": None, "precision_file": None}
         for mode in (SelectMode.HIGH_PRECISION_FOR_ALL, SelectMode.HIGH_PERFORMANCE_FOR_ALL)
@@ -192,10 +186,7 @@ def _prepare(
 def _make_stale(
     cache: CacheUnderTest, operator: OperatorSpec, chosen: dict[str, Any]
 ) -> tuple[dict[str, str], str]:
-    """Warm the cache, then change the knowledge base.
-
-    Returns the variables that name the knowledge base, and the digest of the old kernel.
-    """
+    """Warm the cache, then change the knowledge base. Returns its variables, and the old digest."""
     change = cache.toolchain.stage(Capability.KNOWLEDGE_BASE, operator, cache.sandbox)
     environment = dict(change.environment)
     cache.warm(BYSTANDER, soc=chosen["soc"])
@@ -308,10 +299,8 @@ class PlannedCaches(Caches, Protocol):
 
 
 class CellRuns:
-    """Compiles a cell, and its batch with it, when a check first asks for it.
-
-    Only the last run is kept: checks of one batch follow each other.
-    """
+    """Compiles a cell, and its batch with it, when a check first asks for it. Only the last run is
+    kept: checks of one batch follow each other."""
 
     def __init__(self, caches: PlannedCaches, toolchain: Toolchain) -> None:
         self._caches = caches
@@ -322,8 +311,7 @@ class CellRuns:
 
     @cached_property
     def tables(self) -> ImplModeTables | None:
-        """The toolchain's tables of implementation modes, ``None`` if it names none. Raises
-        NotDecidable if one of the tables is missing."""
+        """The tables of implementation modes, if any. Raises NotDecidable if one is missing."""
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
             return None
         return tables_of(self._toolchain)
@@ -354,8 +342,7 @@ class CellRuns:
     def explain(
         self, cell: Cell, facts_of: Facts, evidence: Evidence, facts: Sequence[Fact]
     ) -> list[str]:
-        """Describe the combination, and the smallest one that shows the same kind of fact, which
-        ``evidence`` gets too."""
+        """Describe the combination, and the smallest one that shows the same kind of fact."""
         lines = [f"combination: {cell}", f"options:     {self._options()}"]
         if self._minimised < _MINIMISED:
             self._minimised += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,17 +16,25 @@ from pytest_ascendcache.contract.static_kernel import (
     local_world_size,
 )
 from pytest_ascendcache.faults import FaultGate
-from pytest_ascendcache.observation import IMPOSTOR, ClientRun, NotDecidable, probe_network
+from pytest_ascendcache.observation import (
+    IMPOSTOR,
+    ClientRun,
+    NotDecidable,
+    StandIn,
+    probe_network,
+)
 from pytest_ascendcache.observation.static_kernel import ClientRequest, StaticKernelsUnderTest
+from pytest_ascendcache.operators import OperatorSpec, simplified_key
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import read_opinfo
 
 NETWORK = probe_network("Square", "Exp")
 OTHER = probe_network("Abs", name="other")
 
 
 def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
-    """The output folder of every compile below a build directory: the naming it follows, its path,
-    and the process id in its name."""
+    """Of every compile below a build directory its naming, output folder and process id."""
     root = build / ROOT
     return [
         (names, path, match["pid"])
@@ -37,7 +45,6 @@ def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
 
 
 def packages(build: Path) -> list[Path]:
-    """Every package below a build directory."""
     return sorted(build.rglob("*.run"))
 
 
@@ -63,10 +70,8 @@ def gang(
     second: float = 1.0,
     host: str = "127.0.0.1",
 ) -> list[ClientRequest]:
-    """The requests of a gang: one card for each network or list of networks.
-
-    ``local`` are the cards' ``LOCAL_WORLD_SIZE``. Every node has its own operator package.
-    """
+    """The requests of a gang: one card for each network or list of networks, with its
+    ``LOCAL_WORLD_SIZE``. Every node has its own operator package."""
     world = len(networks)
     requests = []
     for rank, (network, size) in enumerate(zip(networks, local, strict=True)):
@@ -105,8 +110,7 @@ def reported(run: ClientRun, *words: str) -> None:
 
 
 def stops_at(gate: FaultGate, call: int) -> str:
-    """Shell code with which a stand-in ``op_compiler`` stops at a gate in one call, counted from
-    1."""
+    """Shell code with which a stand-in ``op_compiler`` stops at a gate in the ``call``-th call."""
     reached, go = shlex.quote(str(gate.reached)), shlex.quote(str(gate.go))
     stops = f"echo > {reached}; head -c 1 < {go} > /dev/null"
     return f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {stops}; }}}}"
@@ -118,14 +122,19 @@ def reached(gate: FaultGate) -> None:
         raise NotDecidable("the client has not called op_compiler for its last network")
 
 
+def not_given(stand_in: StandIn, cards: int, operators: Iterable[OperatorSpec]) -> list[str]:
+    """The operators that no card gave to op_compiler, each card by itself or one for all."""
+    paths = (path for rank in range(cards) for path in stand_in.given(rank))
+    given = {simplified_key(read_opinfo(path)) for path in paths}
+    return [str(each) for each in operators if simplified_key(OperatorInfo.of(each)) not in given]
+
+
 @contextmanager
 def standing_client(
     kernels: StaticKernelsUnderTest, opp: Path
 ) -> Iterator[tuple[str, Callable[[], ClientRun]]]:
-    """A client that has installed a package and waits before it compiles its second network.
-
-    Yields the package's name, and a function that lets the client go on and returns its run.
-    """
+    """A client that has installed a package and waits before it compiles its second network. Yields
+    the package's name, and a function that lets the client go on and returns its run."""
     with FaultGate(kernels.directory("meet") / "gate") as gate:
         first = kernels.stand_in(
             *NETWORK.operators, *OTHER.operators, before=stops_at(gate, call=2)

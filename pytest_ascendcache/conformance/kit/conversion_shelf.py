@@ -1,8 +1,7 @@
 """Finished conversions on disk, for the workers of one run and for a run that resumes another.
 
-A place holds the conversions that follow one another on one cache. Its name is a digest of
-everything they depend on. A conversion counts once its record exists, which is written last and
-renamed into place; the record has the model's digest. One process at a time works in a place.
+A place, named by a digest of all that they depend on, holds the conversions that follow one another
+on one cache. One counts once its record exists, which is renamed into place last.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ class Conversion:
 
     @property
     def step(self) -> Step:
-        """The conversion as a step of a check."""
         result, parts = self.result, self.parts
         return Step(
             command=result.command,
@@ -64,12 +62,11 @@ class Conversion:
 
 
 class ConversionShelf:
-    """Places for conversions below ``directory``.
+    """Places for conversions below ``directory``, which ``outlives`` this run or not.
 
-    ``run`` names this run of pytest, the same for all of its workers. ``outlives`` says that the
-    directory is kept for a later run. ``known`` are the conversions that this process has seen,
-    failed ones included; ``outputs`` are outputs by model and digest of the inputs; ``announced``
-    are the releases whose cost the user was told.
+    ``run`` names this run of pytest, the same for all of its workers. ``known`` are the conversions
+    that this process has seen, failed ones included; ``outputs`` are by model and digest of the
+    inputs; ``announced`` are the releases whose cost the user was told.
     """
 
     def __init__(self, directory: Path, run: str, outlives: bool) -> None:
@@ -111,7 +108,6 @@ class ConversionPlace:
 
     @property
     def cache(self) -> Path:
-        """The cache that the conversions share."""
         return self.directory / "cache"
 
     @property
@@ -140,9 +136,7 @@ class ConversionPlace:
 
     def resume(self, name: str) -> bool:
         """Restore the cache as the first conversion left it, to make an interrupted one again.
-
-        Returns whether there is such a copy.
-        """
+        Returns whether that can be done."""
         if not self._left.is_dir():
             return False
         for directory in (self.directory / name, self.cache):
@@ -151,10 +145,8 @@ class ConversionPlace:
         return True
 
     def keep(self, name: str, results: Sequence[Conversion], others_follow: bool) -> None:
-        """Record finished conversions if all of them succeeded.
-
-        If others follow, a later run may have to make those, so the cache is copied as it is now.
-        """
+        """Record finished conversions if all of them succeeded, and copy the cache if others
+        follow, which a later run may have to make."""
         self._known[name] = list(results)
         if any(each.parts is None for each in results):
             return

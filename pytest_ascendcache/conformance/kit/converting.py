@@ -84,9 +84,8 @@ class Converter:
     ) -> list[Conversion]:
         """Conversions that follow one another on one cache, made now or read from their records.
 
-        The cache starts as a copy of ``shipped``, or empty. ``watched`` has all stages use this
-        cache, and marks it before each. Raises NotDecidable if a file that the command reads
-        changes meanwhile.
+        The cache starts as a copy of ``shipped``, or empty. ``watched`` has all stages use it,
+        marked before each. Raises NotDecidable if a file that the command reads changes meanwhile.
         """
         content = Snapshot.take(shipped) if shipped is not None else Snapshot({})
         digests = {path: each.sha256 or each.target for path, each in content.files.items()}
@@ -164,8 +163,7 @@ class Converter:
             raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
 
     def _ensure_unchanged(self) -> None:
-        """Make sure that the files the command reads did not change. Raises NotDecidable if one of
-        them changed; the message names it."""
+        """Raise NotDecidable, with its name, if a file that the command reads has changed."""
         before = self._read
         del self._read
         for path in sorted({*before, *self._read}):

@@ -68,10 +68,8 @@ class _Watch:
 @dataclass
 class Findings:
     """The facts of a life by question, the questions that came up, and why some cannot be decided.
-
-    ``runs`` names the runs so far by the number of their step in the check's evidence, from 1;
-    ``number`` is that of the last one.
-    """
+    ``runs`` names the runs by the number of their step, from 1; ``number`` is that of the last
+    one."""
 
     number: int = 0
     runs: dict[int, str] = field(default_factory=dict)
@@ -88,7 +86,6 @@ class Findings:
         self.begin(self.runs.pop(self.number), number)
 
     def note(self, question: Question, facts: Iterable[Fact]) -> None:
-        """Note facts of the last run."""
         if facts := list(facts):
             self.facts.setdefault(question, []).extend(facts)
 
@@ -116,8 +113,7 @@ class Findings:
         self.undecided.setdefault(question, text)
 
     def answer(self, question: Question, evidence: Evidence, witness: CacheWitness) -> None:
-        """Break the check with the facts of a question. Raises NotDecidable if there are none, and
-        nothing shows that every promise holds."""
+        """Break the check with the facts of a question. Raises NotDecidable if it has no answer."""
         evidence.ran(_Watch(witness, question))
         require_none(self.facts.get(question, []), evidence, runs=self.runs)
         if question in self.undecided:

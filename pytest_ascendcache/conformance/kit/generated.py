@@ -55,10 +55,8 @@ _narrowed: set[str] = set()
 
 
 def narrow(types: Iterable[str]) -> None:
-    """Limit this process to generated operators of these types; no types remove the limit.
-
-    ``ci/qualify`` does so for a defect whose record says that these types notice it.
-    """
+    """Limit this process to generated operators of these types, as ``ci/qualify`` does for defects
+    that they notice; no types remove the limit."""
     _narrowed.clear()
     _narrowed.update(types)
 
@@ -70,8 +68,7 @@ def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
 
 
 def starts_anew(cache: CacheUnderTest) -> None:
-    """From now on each process is started anew, with a hash seed of its own: forked ones have one
-    in common."""
+    """Start each process anew, with a hash seed of its own: forked ones have one in common."""
     if (apart := getattr(cache.toolchain, "apart", None)) is not None:
         cache.toolchain = apart()
 
@@ -91,11 +88,8 @@ class FamilyRuns:
         self._refused = 0
 
     def fresh(self, operators: Sequence[OperatorSpec], **options: Any) -> Fresh:
-        """Compile operators without a cache, neighbours in different runs.
-
-        Operators that the toolchain refuses are left out and noted for the report. Raises
-        NotDecidable if the toolchain refuses more than half of the operators.
-        """
+        """Compile operators without a cache, neighbours in different runs. Those that are refused
+        are noted for the report. Raises NotDecidable if they are more than half."""
         runs: dict[OperatorSpec, Run] = {}
         for group in groups(operators, min(_GROUPS, len(operators))):
             runs.update(self._compiled(group, options))
@@ -148,12 +142,8 @@ class FamilyRuns:
         return "" if run is None else sha256(run.kernel(operator))
 
     def facts(self, wrong: Sequence[OperatorSpec], served: Run) -> list[Fact]:
-        """Kernels that are not their operators' own; the first few name the operator with which
-        each is mixed up.
-
-        That operator is made as similar as possible while the two are still mixed up; the fact
-        names the fields in which they differ.
-        """
+        """Kernels that are not their operators' own. The first few name the operator with which
+        each is mixed up, made as similar as it can be, and the fields in which they differ."""
         facts = []
         for each in wrong[:_SHRUNK]:
             partner = self._partner(each, served)

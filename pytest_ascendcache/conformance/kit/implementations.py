@@ -15,7 +15,7 @@ from pytest_ascendcache.contract.options import BOTH, HIGH_PERFORMANCE, HIGH_PRE
 from pytest_ascendcache.contract.subjects import implementing
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate, behind
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 
@@ -46,7 +46,6 @@ EXP_FLOAT32 = _operator("Exp", dtype="float32", name="exp_float32")
 PROBES = (EXP, SQRT, TANH, _operator("Gelu"), _operator("RealDiv", operands=2), MUL, EXP_FLOAT32)
 """Types that the tables give different modes, the same mode, or no mode."""
 
-HALVES = TensorDesc.of("float16", 65536)
 _MEASURED = ("Exp", "FastGelu", "Gelu", "Mish", "Sigmoid", "Sqrt", "Tanh")
 
 
@@ -79,7 +78,9 @@ def put_tables(package: Path, texts: Mapping[str, str]) -> None:
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:
     """Unary operators with two implementations, whose input has every float16 number. Raises
     NotDecidable if the tables offer both modes to none of these operators."""
-    operators = (OperatorSpec(kind, (HALVES,), (HALVES,), name=kind.lower()) for kind in _MEASURED)
+    operators = (
+        operator_of(kind, (65536,), dtype="float16", name=kind.lower()) for kind in _MEASURED
+    )
     measured = tuple(filter(tables.has_two, operators))
     if not measured:
         raise NotDecidable("the toolchain's tables offer both modes to none of the operators here")
@@ -127,9 +128,8 @@ def measure(
 
 
 def is_less_accurate(precise: Measured, fast: Measured) -> bool | None:
-    """Whether high precision is less accurate than high performance, the only thing that document
-    I says of their numbers. The mean decides, and the largest error if the means are equal; None if
-    nothing does."""
+    """Whether high precision is less accurate than high performance, which document I rules out: by
+    the mean, and the largest error if the means are equal; None if those are, too."""
     one, other = (precise.mean, precise.worst), (fast.mean, fast.worst)
     return None if one == other else one > other
 
@@ -188,11 +188,8 @@ def wrong_numbers(
     number: int = 0,
 ) -> list[Fact]:
     """Operators whose delivered kernel does not compute what the implementation that the run's
-    options select does.
-
-    Operators with one implementation or without a selected mode are left out. ``number`` is that of
-    the run within the check.
-    """
+    options select does, if there are two and they select one. ``number`` is the run's within the
+    check."""
     modes, options = chosen_modes(run, tables, operators), run.result.request.options
     wrong = []
     for operator, two in two_implementations(cache, modes, options.soc).items():

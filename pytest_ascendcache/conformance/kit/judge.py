@@ -1,8 +1,7 @@
 """The judge of a run: outcomes, other entries, healing, kernels and aging.
 
-The combinations, the lives of a cache and the checks of aging all ask it. It takes what was known
-of the cache before a run and what the run did, and returns facts, by the contract's central table:
-no facts if every promise holds.
+From what was known of the cache before a run and what the run did it makes facts, by the contract's
+central table: none if every promise holds.
 """
 
 from __future__ import annotations
@@ -56,8 +55,6 @@ _ANEW = frozenset({HEALED, Outcome(COMPILED, STORED)})
 
 
 class Known(Enum):
-    """What is known of an entry before a run."""
-
     NONE = "none"
     VALID = "valid"
     DAMAGED = "damaged"
@@ -100,10 +97,8 @@ class Judge:
         return [judge._of(operator, observed, allowed)]
 
     def allowed(self, operator: OperatorSpec, known: Known) -> frozenset[Outcome]:
-        """Every outcome that the table allows; empty if it does not say.
-
-        A damaged entry may also stay or go: whether it heals is a question of its own.
-        """
+        """Every outcome that the table allows; empty if it does not say. A damaged entry may also
+        stay or go: whether it heals is a question of its own."""
         if known is Known.OPEN:
             return frozenset()
         if known is Known.VOID:

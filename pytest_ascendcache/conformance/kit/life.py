@@ -1,10 +1,8 @@
 """One cache through many runs, each judged by what the earlier runs left in the cache.
 
-A life knows which operator owns which entry, and the state of that entry. Before a run it asks the
-contract's central table; after the run it compares what each operator was delivered, what became
-of every entry (also of entries that no operator of the run owns), and what else was touched. The
-next run starts from what was observed, not from what was expected, so that one fault is reported
-once.
+A life knows which operator owns which entry, and its state. It judges what each operator was
+delivered, what became of every entry, and what else was touched. The next run starts from what was
+observed, not from what was expected, so that one fault is reported once.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     names_limit,
 )
 from pytest_ascendcache.conformance.kit.states import is_unused
-from pytest_ascendcache.contract import CacheLimits, CacheMode, Fate, ImplModeTables
+from pytest_ascendcache.contract import CacheLimits, CacheMode, Capability, Fate, ImplModeTables
 from pytest_ascendcache.contract.facts import (
     Aged,
     Fact,
@@ -45,6 +43,7 @@ from pytest_ascendcache.contract.subjects import implementing, ruling
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.invariants import LITTER, REPORT
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import StagedChange
 
 DAMAGED = Subject(SubjectKind.EVENT, "damaged entry")
 UPGRADE = Subject(SubjectKind.EVENT, "version change")
@@ -109,10 +108,9 @@ class Life:
     ) -> None:
         """Make one run and judge it.
 
-        ``upgraded`` says that it is the first run of another version, which voids every entry.
-        ``plain`` are the same options in plain spelling, in case the toolchain refuses the odd one.
-        ``directory`` are arguments that name the cache directory in another way; they replace
-        ``arguments`` for this run.
+        ``upgraded``: it is the first of another version, which voids every entry. ``plain`` are the
+        same options in plain spelling, in case the odd one is refused. ``directory`` are arguments
+        that name the cache directory in another way, and replace ``arguments``.
         """
         cache, findings = self.cache, self.findings
         findings.begin(what, len(cache.evidence.steps) + 1)
@@ -327,6 +325,14 @@ class Life:
             was_refused = value not in run.result.request.environment.values()
             if subject.kind is not SubjectKind.VARIABLE or not was_refused:
                 findings.deviates(aged.question, Words.MISSING, detail, subject=subject)
+
+
+def staged_version(life: Life, operator: OperatorSpec, place: Path) -> StagedChange:
+    """Another version of the toolchain, applied later; runs use its package from now on."""
+    change = life.cache.toolchain.stage(Capability.VERSION_STAMP, operator, place)
+    variables = {**life.arguments.get("environment", {}), **change.environment}
+    life.arguments = {**life.arguments, "environment": variables}
+    return change
 
 
 def _without_damaged(

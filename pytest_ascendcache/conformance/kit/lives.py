@@ -1,8 +1,6 @@
-"""The lives of a cache: sequences of runs in which every run tests what the earlier ones left.
-
-Operators come in pairs of neighbours. The first of a pair is stored before the second is asked
-for, so a key that leaves out the field in which they differ serves the wrong kernel.
-"""
+"""The lives of a cache: sequences of runs in which every run tests what the earlier ones left. Of
+each pair of neighbours the first is stored before the second is asked for, so a key that leaves out
+the field in which they differ serves the wrong kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
 from pytest_ascendcache.conformance.kit.findings import Question
 from pytest_ascendcache.conformance.kit.implementations import tables_of
-from pytest_ascendcache.conformance.kit.life import DECOYS, AgingShelf, Life
+from pytest_ascendcache.conformance.kit.life import DECOYS, AgingShelf, Life, staged_version
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named, renamed
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
@@ -38,7 +36,7 @@ from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 _VARIABLE = "ASCEND_CACHE_PATH"
 
@@ -85,11 +83,8 @@ def modes(life: Life) -> None:
 
 
 def _directories(life: Life) -> dict[str, dict[str, Any]]:
-    """Other ways than the life's own to name its cache directory, as arguments of a run.
-
-    Source: document C, op_cache_dir: the option takes precedence over the variable, and the
-    variable over HOME.
-    """
+    """Other ways than the life's own to name its cache directory, as arguments of a run. Source:
+    document C, op_cache_dir: the option precedes the variable, and the variable HOME."""
     cache = life.cache
     path, variables = str(cache.root), life.arguments.get("environment", {})
     relative = os.path.relpath(path, cache.work)
@@ -174,11 +169,9 @@ def implementations(life: Life) -> None:
 def _by_lists_and_tables(
     life: Life, operators: tuple[OperatorSpec, ...], precise_file: PrecisionFile, by_default: bool
 ) -> None:
-    """Select modes by a list of types, for all, for another chip, by a table, and not at all.
-
-    ``by_default`` says that the first operator is precise by default. The list selects the mode
-    that it does not have then: only so does the kernel show whether the list names it.
-    """
+    """Select modes by a list of types, for all, for another chip, by a table, and not at all. The
+    list selects the mode that the first operator does not have ``by_default`` (precise): only so
+    does the kernel show whether the list names it."""
     first, second = operators[:2]
     other = SelectMode.HIGH_PERFORMANCE if by_default else SelectMode.HIGH_PRECISION
     life.run(
@@ -214,7 +207,8 @@ def accidents(life: Life) -> None:
     """Damage, links, entries that age, and an upgrade."""
     cache = life.cache
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
-    change = _staged_upgrade(life, operators[0])
+    has_versions = Capability.VERSION_STAMP in cache.toolchain.capabilities
+    change = staged_version(life, operators[0], cache.sandbox) if has_versions else None
     life.arguments = {**life.arguments, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
@@ -271,17 +265,6 @@ def accidents(life: Life) -> None:
     )
 
 
-def _staged_upgrade(life: Life, operator: OperatorSpec) -> StagedChange | None:
-    """Another version of the toolchain, to be applied later; None if it has no version."""
-    toolchain = life.cache.toolchain
-    if Capability.VERSION_STAMP not in toolchain.capabilities:
-        return None
-    change = toolchain.stage(Capability.VERSION_STAMP, operator, life.cache.sandbox)
-    variables = {**life.arguments.get("environment", {}), **change.environment}
-    life.arguments = {**life.arguments, "environment": variables}
-    return change
-
-
 def _hurt(life: Life, operators: Sequence[OperatorSpec], damages: Sequence[Damage]) -> None:
     """Damage the entries of the first operators, each in its way."""
     for operator, damage in zip(operators, damages, strict=False):
@@ -306,12 +289,8 @@ _HALVES = _damage("object-missing metadata-missing metadata-not-json")
 
 
 def _place(story: Callable[[Life], None], life: Life) -> None:
-    """Put the cache where this life has it, and set the arguments that name the directory.
-
-    Another directory, named with lower precedence where possible, must not be used. Source:
-    document C, op_cache_dir: the option takes precedence over the variable, and the variable over
-    HOME.
-    """
+    """Put the cache where this life has it, and set the arguments that name the directory. Another
+    one, named with lower precedence, must not be used. Source: document C, op_cache_dir."""
     cache = life.cache
     # Rule aging/works-on-relatime judges aging on the mount at hand.
     keep_access_times(cache.sandbox, keep=False)

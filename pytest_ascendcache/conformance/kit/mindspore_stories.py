@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from pytest_ascendcache.observation import (
     Probe,
     probe_network,
 )
+from pytest_ascendcache.observation.launched import LaunchedGang
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, TrainRequest
@@ -91,14 +92,12 @@ def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> Network
 
 
 def hangs(patience: float) -> str:
-    """Words about a run that has not ended after ``patience`` seconds. Time in which it waits for a
-    processor of a busy machine does not count."""
+    """Words about a run that has not ended, not counting time in which it waits for a processor."""
     return f"a run has not ended after {patience:g} s in which it slept or had a processor"
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that is visible from outside. Raises NotDecidable if it does not happen in
-    time."""
+    """Wait for what is visible from outside. Raises NotDecidable if it does not happen in time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"no run came as far as it was to be met within {HANGS:g} s")
 
@@ -110,37 +109,39 @@ def right(run: NetworkRun, which: str = "the run") -> None:
     assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
 
 
+def all_right(gang: LaunchedGang, runs: Sequence[NetworkRun]) -> None:
+    """Assert that all ranks of a gang ended well with the right outputs and sum."""
+    for rank, run in enumerate(runs):
+        right(run, f"rank {rank}")
+    assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+
+
 def gave_up(run: NetworkRun) -> None:
-    """Assert that a rank whose waiting time passed ended, with an error."""
+    """Assert that a rank whose waiting time passed ended, with an error that names its variable."""
     assert run.returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
     assert run.returncode != 0, "the gang ended well without rank 1"
+    assert named(run), f"the error names no variable that says how long to wait: {last_words(run)}"
 
 
 def named(run: NetworkRun) -> bool:
-    """Whether the output names the variable that sets how long ranks wait.
-
-    No document promises that, but without the name users do not learn what helps.
-    """
+    """Whether the output names the variable that sets how long ranks wait: no promise, but what
+    helps."""
     return any(each in run.output for each in (WAIT, "HCCL_CONNECT_TIMEOUT"))
 
 
 def run_once(
     network: NetworkUnderTest, wanted: Network, which: str = "the run", **request: Any
 ) -> NetworkRun:
-    """Make one run, and assert that it ends well with the right outputs.
-
-    ``request`` are further arguments of ``network.request``.
-    """
+    """Make one run, with these arguments of ``network.request``, that ends well with right
+    outputs."""
     (run,) = ended(network, network.request(wanted, **request))
     right(run, which)
     return run
 
 
 def last_words(run: NetworkRun) -> str:
-    """The last line of a run's output that names an error, else its last line.
-
-    Rules and log lines are skipped. A line that ends with a colon is followed by the next line.
-    """
+    """The last line of a run's output that names an error, with the next one behind a colon, else
+    its last line. Rules and log lines are skipped."""
     lines = [line.strip() for line in run.output.splitlines()]
     lines = [line for line in lines if line and not line.startswith(("-", "[W", "[I", "="))]
     errors = [number for number, line in enumerate(lines) if "Error" in line]
@@ -152,10 +153,7 @@ def last_words(run: NetworkRun) -> str:
 
 def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
     """Assert that the next run is right and leaves a sound cache, and that the last one reuses all
-    of it.
-
-    ``between`` makes one more run in between, for damage that shows only in the second run.
-    """
+    of it. One more ``between`` shows damage that only the second run meets."""
     run_once(network, wanted, f"{where}: the next run")
     if between:
         run_once(network, wanted, f"{where}: the second run")
@@ -216,8 +214,7 @@ class HeldLinker:
         return int((self._directory / "worker").read_text())
 
     def stands(self, patience: float = HANGS) -> None:
-        """Wait until a build is held, for ``patience`` seconds. Raises NotDecidable if no build is
-        held in time."""
+        """Wait until a build is held, for ``patience`` seconds. Raises NotDecidable if none is."""
         if not self.gate.wait(time.monotonic() + patience):
             raise NotDecidable("the build did not get to its linker")
 

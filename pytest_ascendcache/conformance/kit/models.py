@@ -1,8 +1,5 @@
-"""A small model whose nodes a compiler may fuse, converted on one cache and on empty ones.
-
-Most users of ATC convert models, not single operators. Which nodes become one kernel is the
-compiler's; what an option or a list says of a node holds wherever the node ends up.
-"""
+"""A small model whose nodes a compiler may fuse, converted on one cache and on empty ones. Which
+nodes become one kernel is the compiler's; what is said of a node holds wherever it ends up."""
 
 from __future__ import annotations
 
@@ -86,15 +83,12 @@ _OPSET, _IR_VERSION = 11, 6
 
 
 class NotConverted(NotDecidable):
-    """A conversion failed: alone that tells nothing, beside one that succeeds without a cache it
-    does."""
+    """A conversion failed, which tells something only beside one that succeeds without a cache."""
 
 
 class ModelsUnderTest:
     """Conversions of :data:`CHAIN`, or of other nodes, on the cache under test and on empty ones.
-
-    Skips the check if the toolchain converts no models, or there is no package to write one.
-    """
+    Skips the check if the toolchain converts no models, or no package writes one."""
 
     def __init__(self, cache: CacheUnderTest) -> None:
         if not cache.toolchain.converts:
@@ -122,10 +116,9 @@ class ModelsUnderTest:
         model: SmallModel = PLAIN,
         root: Path | None = None,
     ) -> ModelParts:
-        """The kernels of the model, of which each says which marked entry it was served from.
-        ``root`` is the cache if not the one under test, ``options`` are ATC's. Raises
-        ``NotConverted`` if the conversion fails, and ``NotDecidable`` if there is no kernel in what
-        it delivers."""
+        """The kernels of the model, of which each says which marked entry it was served from, with
+        ATC's ``options``. Raises ``NotConverted`` if the conversion fails, and ``NotDecidable`` if
+        there is no kernel in what it delivers."""
         cache, self._made = self._cache, self._made + 1
         place = cache.sandbox / f"model{self._made}"
         place.mkdir()
@@ -159,8 +152,7 @@ class ModelsUnderTest:
     def fresh(
         self, options: Mapping[str, str], model: SmallModel = PLAIN, again: bool = False
     ) -> Digests:
-        """Digests and sizes of the kernels that a conversion with an empty cache gives; made once,
-        or ``again``."""
+        """Digests and sizes of kernels converted with an empty cache, once or ``again``."""
         key = str((model, sorted(options.items())))
         if again or key not in self._fresh:
             root = self._cache.sandbox / f"fresh{self._made}"
@@ -168,7 +160,6 @@ class ModelsUnderTest:
         return self._fresh[key]
 
     def file(self, name: str, content: str) -> str:
-        """A file for an option to name."""
         path = self._cache.sandbox / name
         path.write_text(content, encoding="utf-8")
         return str(path)

@@ -1,8 +1,6 @@
-"""Copies of a directory under names like its own: no run may use, change or remove them.
-
-A prefix, a pattern, a comparison without case, or a number that is read out of a name takes one
-directory for another. The copies hold marked kernels, so that a kernel that comes from one shows.
-"""
+"""Copies of a directory under names like its own, with marked kernels: no run may use, change or
+remove them. A prefix, a pattern, a comparison without case, or a number read out of a name takes
+one directory for another."""
 
 from __future__ import annotations
 

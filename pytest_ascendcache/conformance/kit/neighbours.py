@@ -1,22 +1,21 @@
-"""Operators for checks: single ones, pairs that differ in one field, and wide networks.
-
-A key without the field in which a pair differs confuses the two.
-"""
+"""Operators for checks: single ones, wide networks, and pairs, which a key confuses that lacks the
+field in which they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.operators.singleop import CONSTANT_TYPES
+from pytest_ascendcache.operators.spec import attributes
 
 _Shape = tuple[int, ...]
-_ATTRIBUTE_TYPES = {float: "float", int: "int", bool: "bool", str: "string", tuple: "list_int"}
 
 
 def operator_of(
@@ -28,12 +27,10 @@ def operator_of(
     format: str = "ND",
     constant: tuple[int, ...] = (),
     name: str = "",
-    **attributes: Any,
+    **named: Any,
 ) -> OperatorSpec:
-    """An operator with inputs of these shapes, and one output like the largest input.
-
-    ``outs`` are other shapes of the outputs. ``constant`` is the value of one more input, of int32.
-    """
+    """An operator with inputs of these shapes, one more of int32 if there is a ``constant``, one
+    output like the largest input or those of ``outs``, and the ``named`` attributes."""
     inputs = [TensorDesc.of(dtype, *shape, format=format) for shape in shapes]
     if constant:
         tensor = TensorDesc.of("int32", len(constant))
@@ -42,10 +39,7 @@ def operator_of(
         TensorDesc.of(out_dtype or dtype, *shape, format=format)
         for shape in outs or [max(shapes, key=prod)]
     ]
-    named = [
-        Attribute(key, _ATTRIBUTE_TYPES[type(value)], value) for key, value in attributes.items()
-    ]
-    return OperatorSpec(kind, tuple(inputs), tuple(outputs), tuple(named), name=name)
+    return OperatorSpec(kind, tuple(inputs), tuple(outputs), attributes(**named), name=name)
 
 
 NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
@@ -66,29 +60,14 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
 """Each pair differs in one field."""
 
 
-def _subtract(first: tuple[int, ...], second: tuple[int, ...]) -> OperatorSpec:
-    inputs = (TensorDesc.of("float32", *first), TensorDesc.of("float32", *second))
-    return OperatorSpec("Sub", inputs, (TensorDesc.of("float32", *max(first, second)),))
-
-
-def _transposed(*order: int) -> OperatorSpec:
-    constant = replace(TensorDesc.of("int32", len(order)), is_const=True, const_value=order)
-    cube = TensorDesc.of("float32", 2, 2, 2)
-    return OperatorSpec("Transpose", (cube, constant), (cube,))
-
-
-def _swish(**attributes: float) -> OperatorSpec:
-    """Without the attribute, the scale is 1."""
-    described = tuple(Attribute(name, "float", value) for name, value in attributes.items())
-    tensor = TensorDesc.of("float32", 4, 8)
-    return OperatorSpec("Swish", (tensor,), (tensor,), described)
-
+_transposed = partial(operator_of, "Transpose", (2, 2, 2))
 
 INPUTS = {
-    "attribute-of-zero": (_swish(scale=0.0), _swish()),
-    "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
-    "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
-    "constant-input": (_transposed(1, 0, 2), _transposed(0, 2, 1)),
+    # Without the attribute, the scale is 1.
+    "attribute-of-zero": (operator_of("Swish", (4, 8), scale=0.0), operator_of("Swish", (4, 8))),
+    "second-input": (operator_of("Sub", (4, 8), (4, 8)), operator_of("Sub", (4, 8), (1, 8))),
+    "order-of-inputs": (operator_of("Sub", (4, 8), (1, 8)), operator_of("Sub", (1, 8), (4, 8))),
+    "constant-input": (_transposed(constant=(1, 0, 2)), _transposed(constant=(0, 2, 1))),
 }
 """Changes to operators with several inputs, which have no impostor, or to an attribute of 0, which
 a program may treat as missing. Only this tells the two apart; their outputs have one shape."""
@@ -101,10 +80,8 @@ WIDE = (
 
 
 def wide_network(operators: Sequence[OperatorSpec]) -> Network:
-    """A network of unconnected operators, each with its own input data.
-
-    Operators whose data cannot be written into a network file are left out.
-    """
+    """A network of unconnected operators, each with its own input data, without those whose data
+    cannot be written into a network file."""
     from pytest_ascendcache.operators.semantics import sample_inputs
 
     tensors: dict[str, TensorDesc] = {}

@@ -16,8 +16,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 @dataclass(frozen=True)
 class Key:
-    """What identifies an entry: the operator without names or attribute order, the chip, and the
-    implementation mode if the operator has two."""
+    """What identifies an entry: an operator without names or attribute order, chip and mode."""
 
     operator: OperatorSpec
     soc: str
@@ -29,8 +28,7 @@ class Key:
 
 @dataclass
 class OwnEntry:
-    """The entry of an operator. ``stored_for`` is the operator, with its tensor names, that the
-    entry was stored for."""
+    """The entry of an operator, and the one, with its tensor names, that it was ``stored_for``."""
 
     stem: str
     known: Known = Known.VALID
@@ -47,7 +45,6 @@ class OwnEntries:
     by_key: dict[Key, OwnEntry] = field(default_factory=dict)
 
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
-        """What identifies the entry of an operator under these options."""
         options, mode = options or self.cache.options, None
         if self.has_two(operator):
             assert self.tables is not None
@@ -63,19 +60,16 @@ class OwnEntries:
         return self.by_key.get(self.key(operator))
 
     def valid(self, operator: OperatorSpec) -> Entry | None:
-        """The valid entry of an operator."""
         own = self.own(operator)
         if own is None or own.known is not Known.VALID:
             return None
         return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
 
     def stems(self, operators: Iterable[OperatorSpec]) -> set[str]:
-        """The stems of the entries of operators."""
         return {own.stem for own in map(self.own, operators) if own is not None}
 
     @property
     def damaged(self) -> list[Key]:
-        """The keys of entries that are damaged."""
         return [key for key, own in self.by_key.items() if own.known is Known.DAMAGED]
 
     def remove_damaged(self) -> None:
@@ -106,10 +100,7 @@ def renamed(operator: OperatorSpec) -> OperatorSpec:
 
 
 def _nameless(operator: OperatorSpec) -> OperatorSpec:
-    """An operator without the names that no key may contain.
-
-    Source: rule ``cache-mode/key-ignores-names``.
-    """
+    """An operator without the names that no key may contain (``cache-mode/key-ignores-names``)."""
     attributes = tuple(sorted(operator.attributes, key=lambda each: each.name))
     return replace(_name_tensors(operator, "", ""), name="", attributes=attributes)
 

@@ -34,8 +34,7 @@ class OwnKernels:
         return self.entries.cache
 
     def learn_modes(self, operators: tuple[OperatorSpec, ...], *modes: CompileOptions) -> None:
-        """Compile fresh kernels of each implementation mode; the options select it in plain
-        spelling."""
+        """Compile fresh kernels of each implementation mode, which the options select plainly."""
         for options in modes:
             self.learn(*operators, options=options)
             for operator in operators:
@@ -54,8 +53,7 @@ class OwnKernels:
             self._fresh[self._key(operator, options)] = digest
 
     def judge(self, judge: Judge, run: Run, variables: Mapping[str, str]) -> None:
-        """Compare each delivered kernel with a fresh one of the same options, and its numbers with
-        its implementation mode."""
+        """Compare each delivered kernel with a fresh one, and its numbers with its mode."""
         findings, options = self.findings, judge.options
 
         def fresh_digests(operators: Iterable[OperatorSpec]) -> dict[OperatorSpec, str]:

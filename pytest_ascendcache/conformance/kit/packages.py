@@ -36,7 +36,6 @@ def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:
 
 
 def leaky(slope: float) -> OperatorSpec:
-    """An operator with an attribute."""
     return operator_of("LeakyRelu", (4, 8), negative_slope=slope)
 
 
@@ -47,8 +46,7 @@ def agrees(
     chip: str = "*",
     opp: Path | None = None,
 ) -> None:
-    """Break the check unless the index is the union of these packages and every kernel that it
-    names is whole. Records what a process would get by it."""
+    """Break the check unless the index is the union of these packages, and all kernels whole."""
     opp = opp or kernels.opp
     try:
         has = InstalledKernels(opp).index(chip)
@@ -80,11 +78,8 @@ def differences(index: Index, wanted: Union, where: str = "") -> list[Fact]:
 def are_installed(
     kernels: StaticKernelsUnderTest, packages: Iterable[Path], where: str, opp: Path | None = None
 ) -> None:
-    """Break the check unless exactly these packages are installed.
-
-    What another process or a user has installed is not to be removed. What outlives its process is
-    run, old as it may be, by those that come later.
-    """
+    """Break the check unless exactly these packages are installed: what another installed is not to
+    be removed, and what outlives its process is run, old as it may be, by those that come later."""
     packages, there = list(packages), InstalledKernels(opp or kernels.opp).packages
     wanted = {each.stem for each in packages}
     gone, more = sorted(wanted - there), sorted(there - wanted)
@@ -95,12 +90,8 @@ def are_installed(
 
 
 def told_apart(operators: Iterable[OperatorSpec]) -> list[OperatorSpec]:
-    """The operators without those that share a key with an earlier one.
-
-    A key has the values of an operator's attributes without their names: it is the same if only
-    ``adj_x1`` is true and if only ``adj_x2`` is. The graph engine names all attributes of a
-    prototype. Source: facts ``static-kernel`` section 2.5.
-    """
+    """The operators without those that share a key with an earlier one: a key has the values of
+    attributes without their names. Source: facts ``static-kernel`` section 2.5."""
     first: dict[tuple[KeyContent, tuple[str, ...]], OperatorSpec] = {}
     for each in operators:
         values = [attribute.value for attribute in each.attributes]
@@ -158,11 +149,8 @@ def _content(operator: OperatorSpec) -> KeyContent:
 
 
 def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
-    """The problems that a process would have that reads the index now.
-
-    The index has to contain ``always``, and every kernel that it names has to exist and be
-    complete. ``only`` limits this to one kernel, by number.
-    """
+    """The problems of a process that reads the index now: it has to contain ``always``, and every
+    kernel in it, or the ``only`` one by number, has to be complete."""
     installed = InstalledKernels(opp)
     try:
         index = installed.index()
@@ -206,11 +194,8 @@ class Readings:
 
 @contextmanager
 def reader(opp: Path, always: Index) -> Iterator[Readings]:
-    """Read the index in a thread all the time.
-
-    ``always`` must be installed already. Each pass checks one kernel, so that the reader does not
-    slow down what it watches.
-    """
+    """Read the index, in which ``always`` is, in a thread all the time. Each pass checks one
+    kernel, in order not to slow down what it watches."""
     readings = Readings()
     done = threading.Event()
 

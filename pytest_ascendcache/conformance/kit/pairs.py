@@ -1,8 +1,7 @@
 """Every short history of a cache: each action of an alphabet right after each other one.
 
-Nearly all faults of file systems show in short histories, if all of them are tried (Mohan et al.,
-*Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI 2018). A de Bruijn
-sequence has each of them once, so the cost is one run for a history.
+Nearly all faults of file systems show in short histories, if all are tried (Mohan et al., *Finding
+Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI 2018).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.between_runs import YEAR
-from pytest_ascendcache.conformance.kit.life import Life
+from pytest_ascendcache.conformance.kit.life import Life, staged_version
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.own_entries import named
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
@@ -78,9 +77,7 @@ def _alphabet(life: Life) -> dict[str, Callable[[], None]]:
     }
     cache = life.cache
     if Capability.VERSION_STAMP in cache.toolchain.capabilities:
-        change = cache.toolchain.stage(Capability.VERSION_STAMP, _FIRST, cache.sandbox)
-        variables = {**life.arguments.get("environment", {}), **change.environment}
-        life.arguments = {**life.arguments, "environment": variables}
+        change = staged_version(life, _FIRST, cache.sandbox)
         firsts = itertools.cycle(runs)
         there = [each for each in runs if "soc" in each[2]]
 

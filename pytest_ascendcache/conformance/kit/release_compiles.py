@@ -19,8 +19,7 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE
 
 @dataclass(frozen=True)
 class Fresh:
-    """Kernels of a compile without a cache, by operator, and the steps that made them in
-    ``sandbox``."""
+    """Kernels of a compile without a cache, by operator, and the steps that made them."""
 
     kernels: Mapping[str, KernelDigest]
     steps: tuple[Step, ...]
@@ -45,10 +44,8 @@ class Served(NamedTuple):
 
 
 class ReleaseCompiles:
-    """Compiles the operators of a release with its options, all in one run.
-
-    ``remembered`` keeps fresh kernels for the release's other checks.
-    """
+    """Compiles the operators of a release with its options, all in one run. ``remembered`` keeps
+    fresh kernels for its other checks."""
 
     def __init__(
         self, release: Release, cache: CacheUnderTest, remembered: dict[Path, Fresh]
@@ -59,7 +56,6 @@ class ReleaseCompiles:
         self._remembered = remembered
 
     def fresh(self) -> Mapping[str, KernelDigest]:
-        """Kernels of a fresh compile, by operator."""
         known = self._remembered.get(self.release.path)
         if known is None:
             first = len(self.cache.evidence.steps)
@@ -77,8 +73,7 @@ class ReleaseCompiles:
         return known.kernels
 
     def fresh_again(self) -> dict[str, KernelDigest]:
-        """Kernels of a second fresh compile, by operator. Of one that differs from the first, other
-        differences mean nothing."""
+        """Kernels of a second fresh compile: of what differs here, differences mean nothing."""
         empty = self.cache.elsewhere(self.cache.new_output())
         run = self.compile(empty, CacheMode.DISABLE)
         return {key: _digest(run, operator) for key, operator in self.operators.items()}
@@ -142,11 +137,9 @@ def card_environment(rank: int, cards: int) -> dict[str, str]:
 
 
 def release_tables(release: Release, toolchain: Toolchain | None) -> ImplModeTables | None:
-    """The tables of implementation modes that a release is compiled with.
-
-    These are the tables of the operator package that the release names, else the toolchain's.
-    Returns ``None`` if neither has any. Raises NotDecidable if a table is missing.
-    """
+    """The tables of implementation modes that a release is compiled with, if any: those of the
+    operator package that it names, else the toolchain's. Raises NotDecidable if a table is
+    missing."""
     package = release.kernel_environment.get("ASCEND_OPP_PATH", "")
     directory = Path(package) / IMPL_MODE
     if package and directory.is_dir():

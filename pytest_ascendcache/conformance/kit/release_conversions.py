@@ -162,8 +162,7 @@ class ReleaseConversions:
         return Served(served if is_known else None, len(kernels))
 
     def lost(self, conversion: Conversion) -> set[str]:
-        """The kernels that a cache which was just filled serves and that of a conversion does not,
-        by what their entries are called."""
+        """The entries that serve kernels of a just filled cache, and not of a conversion's."""
         if conversion.parts is None or not self.cache.marks:
             return set()
         filled = self.new_cache()[2].parts
@@ -184,8 +183,7 @@ class ReleaseConversions:
     def outputs(
         self, conversion: Conversion, inputs: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """The outputs of a model for the sample inputs; each model is run once. Raises
-        KernelRunError if the model cannot be run."""
+        """The outputs of a model, run once. Raises KernelRunError if it cannot be run."""
         known = self._shelf.outputs
         key = (conversion.model, _digest(inputs))
         if key not in known:
@@ -195,11 +193,8 @@ class ReleaseConversions:
     def depends_on(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
     ) -> bool:
-        """Positive control: whether the fresh model's outputs depend on its inputs.
-
-        Without it, equal outputs of two models mean nothing. The other inputs are the same elements
-        in reverse order, zeros and ones; a run that fails with them proves nothing.
-        """
+        """Positive control: whether the fresh model's outputs depend on its inputs, which are
+        reversed, zeros and ones. Otherwise equal outputs of two models mean nothing."""
         import numpy as np
 
         changes: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...]

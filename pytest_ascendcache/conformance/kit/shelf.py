@@ -1,8 +1,7 @@
 """Entries of chosen sizes and ages, for checks of limits and aging.
 
 Objects have no content, and disk space only where a toolchain may count it. Ages are set through
-file times, never waited for. The last access of an entry is set on both of its files right before
-a run.
+file times, never waited for, right before a run.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
 from pytest_ascendcache.conformance.kit.judge import aging_facts
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.told import differs, require_none
 from pytest_ascendcache.contract import (
     AgedEntry,
@@ -45,7 +45,7 @@ from pytest_ascendcache.contract.aging import (
 from pytest_ascendcache.contract.facts import Subject, SubjectKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.gate import behind
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 KILOBYTE = 1024
@@ -79,10 +79,8 @@ class Shelf:
         self, names: Iterable[str], size: int, *hours: float, holes: bool | None = None
     ) -> Shelf:
         """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
-
-        Modification times are in reverse order, unless the toolchain dates uses by them. Objects
-        are ``holes``, by default if the toolchain counts those.
-        """
+        Modification times are in reverse order, unless uses are dated by them. Objects are
+        ``holes``, by default if those count."""
         holes, dated = habits_of(self._cache) if holes is None else (holes, False)
         self._directory.mkdir(parents=True, exist_ok=True)
         for number, (name, ago) in enumerate(zip(names, hours, strict=True)):
@@ -102,10 +100,8 @@ class Shelf:
         return self
 
     def orphan(self, name: str, kind: str, size: int, hours: float) -> tuple[Path, ...]:
-        """Leave ``size`` bytes that are no complete entry, of a kind in :data:`ORPHANS`.
-
-        Returns the files.
-        """
+        """Leave ``size`` bytes that are no complete entry, of a kind in :data:`ORPHANS`, in these
+        files."""
         self.lay(name, size, hours)
         del self._laid[name]
         entry = self.entry(name)
@@ -132,7 +128,6 @@ class Shelf:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all entries that were laid."""
         return frozenset(self._laid)
 
     def on_the_mount(self) -> None:
@@ -143,10 +138,7 @@ class Shelf:
                 keep_access_time_of(path, keep=True)
 
     def resting(self) -> dict[Path, int]:
-        """The access time of each file of an idle entry, in whole seconds.
-
-        Empty unless :meth:`on_the_mount` was called.
-        """
+        """Access times of the files of idle entries, in whole seconds, if the mount keeps them."""
         idle = [name for name, (_, ago) in self._laid.items() if ago > HALF_AN_HOUR]
         paths = [path for name in idle for path in self._files(name)] if self._on_the_mount else []
         return {path: int(path.stat().st_atime) for path in paths}
@@ -222,11 +214,9 @@ class Shelf:
         return _remembered(_TAKEN, self._cache, _is_taken)
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
-        """Which entries must be gone after a run, and which must stay.
-
-        ``without`` are bytes of other files that do not count. An entry that becomes idle during
-        the run may go or stay. Raises ``NotDecidable`` if what is gone is right by disk space that
-        entries lack."""
+        """Which entries must be gone after a run, and which must stay, ``without`` the bytes of
+        other files. Those that become idle meanwhile may do either. Raises ``NotDecidable`` if what
+        is gone is right by disk space that entries lack."""
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
         edition = self._cache.edition
         by_size = expected_aging(entries, self._own(run) - without, limits, edition)
@@ -251,9 +241,8 @@ class Shelf:
         return bytes_of(run.before, self._prefix) - sum(size for size, _ in self._laid.values())
 
     def check(self, run: Run, limits: CacheLimits, goes: str) -> None:
-        """Assert that a run aged what the document says, which in this check is ``goes``. Raises
-        AssertionError if other entries are gone. Raises NotDecidable if the arithmetic of the check
-        does not hold, because the toolchain's own entries are too large."""
+        """Assert that a run aged what the document says, which is ``goes``. Raises NotDecidable if
+        the toolchain's own entries are too large for the arithmetic of the check."""
         expected = self.expected(run, limits)
         any_may_go = not self._cache.edition.idle
         if not expected.allows(goes) or not (any_may_go or expected.must_go == set(goes)):
@@ -268,9 +257,8 @@ class Shelf:
         self.compare(goes, self.limiting(run, limits))
 
     def limiting(self, run: Run, limits: CacheLimits | None = None) -> Subject:
-        """What sets the limits of a run: ``op_cache.ini`` if it has values, or the variable. With
-        the ``limits`` that should count, the variable of the ratio if entries are gone as if only
-        the ratio were the default."""
+        """What sets the limits of a run: ``op_cache.ini`` or a variable, that of the ratio if
+        entries are gone as if only this were not the one of ``limits``, but the default."""
         edition, path = self._cache.edition, ini_path(self._cache)
         text = path.read_text(errors="replace") if path.exists() else ""
         size, ratio = edition.variables[:2]
@@ -294,8 +282,7 @@ class Shelf:
         self.check(run, CacheLimits(size, ratio), goes)
 
     def compare(self, goes: str, subject: Subject | None = None) -> None:
-        """Assert that exactly these entries are gone, with both of their files. ``subject`` is what
-        sets the limits."""
+        """Assert that exactly these entries, with both files, are gone by limits of ``subject``."""
         gone, evidence = self.gone(), self._cache.evidence
         ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
         if not self._cache.edition.idle and len(gone) == len(goes):
@@ -407,8 +394,8 @@ def _is_taken(cache: CacheUnderTest) -> bool:
 
 def newcomer() -> OperatorSpec:
     """An operator that no run compiled before."""
-    shape = TensorDesc.of("float32", 3, next(_newcomers))
-    return OperatorSpec("Add", (shape, shape), (shape,), name="newcomer")
+    shape = 3, next(_newcomers)
+    return operator_of("Add", shape, shape, name="newcomer")
 
 
 def _space_of(path: Path) -> int:
@@ -439,9 +426,8 @@ def rest_entry(cache: CacheUnderTest, entry: Entry, seconds: float) -> None:
 
 
 def accessed(cache: CacheUnderTest, entry: Entry) -> tuple[int, ...]:
-    """Last access of metadata and object, in whole seconds: some toolchains set no fractions, and
-    some note uses by modification times. Where a toolchain keeps more beside an entry, that may
-    record its uses: the times of its last access or change follow."""
+    """Last access of metadata and object, in whole seconds, or modification where that notes uses;
+    then the times of what a toolchain keeps beside an entry, which may record its uses."""
     own = entry.metadata_path, entry.object_path
     times = [path.stat().st_atime for path in own]
     if habits_of(cache).dates_uses:
@@ -479,11 +465,10 @@ def _given(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
-    """Add values to the section of the generated ``op_cache.ini``, as the document says.
+    """Add values to the section of the generated ``op_cache.ini``, wherever the toolchain put it.
 
     ``values`` have the default edition's keys; the file gets those of the edition in force. The
-    check is skipped if that edition has no such file. The file is edited wherever the toolchain
-    put it: another check judges the place.
+    check is skipped if that edition has no such file.
     """
     if values and not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
@@ -501,8 +486,7 @@ def ini_path(cache: CacheUnderTest) -> Path:
 
 
 def names_limit(output: str, name: str, value: str) -> bool:
-    """Whether a line of the output names a limit and its value, a number as a whole: 500 does not
-    name 0. An empty value needs none."""
+    """Whether a line of the output names a limit and its whole value: 500 does not name 0."""
     whole = re.compile(rf"(?<![\w.+-]){re.escape(value)}(?!\.?\d)" if value else "")
     lines = output.splitlines()
     return any(name.lower() in line.lower() and whole.search(line) for line in lines)
@@ -524,9 +508,8 @@ def _write_object(path: Path, size: int, hole: bool) -> None:
 
 
 def _allocate(descriptor: int, size: int) -> None:
-    """Give a file its disk space, because a toolchain may count blocks, as du does; not where it
-    would take more than a hundredth of what is free, and not where that is unknown to the system.
-    """
+    """Give a file its disk space, because a toolchain may count blocks, unless it would take more
+    than a hundredth of what is free or of what is unknown to the system."""
     state = os.fstatvfs(descriptor)
     if 100 * size <= state.f_bavail * state.f_frsize:
         with suppress(OSError):

@@ -1,8 +1,7 @@
 """The table of spellings: the ways to write the text of an option, a variable or a file.
 
-A way either has to mean the same as the plain text, may be refused cleanly, or names something
-else, literally. Only outcomes tell what a run makes of a text: of all operators, listed or not, of
-idle entries, of the bytes of kernels, of HOME.
+A way means the same as the plain text, may be refused cleanly, or names something else. Only
+outcomes tell: of all operators, of idle entries, of the bytes of kernels, of HOME.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ PACKAGE = CLEAN | {Reading.WARNED}
 
 @dataclass(frozen=True)
 class Way:
-    """One way to write a text. ``write`` gets the plain text and the cache under test; ``beside``
-    are variables that must not matter."""
+    """One way to write a text, by ``write(plain, cache)``; variables ``beside`` must not matter."""
 
     title: str
     write: Callable[[str, CacheUnderTest], str]

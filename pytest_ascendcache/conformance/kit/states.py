@@ -86,7 +86,6 @@ def give(path: Path, user: int, group: int = -1) -> None:
 
 
 def is_unused(root: Path) -> bool:
-    """Whether a directory was not made, or only for an ``op_cache.ini``: document C says that ATC
-    makes it in the directory that is named, and of no mode that it does not."""
+    """Whether a directory was not made, or only for an ``op_cache.ini`` (document C, any mode)."""
     files = [each.name for each in root.rglob("*") if not each.is_dir()]
     return not root.exists() or files == ["op_cache.ini"]

@@ -1,8 +1,7 @@
-"""Runs that several checks share.
+"""Runs that several checks share: if one story with all cases goes well, each case has.
 
-A run compiles many operators, so all cases of a check fit into one story. If that story goes well,
-each case has. If anything in it goes wrong, each case is judged alone, as if there were no story:
-no verdict depends on its neighbours, and the message is that of the case.
+Otherwise each is judged alone, as if there were no story: no verdict depends on its neighbours, and
+the message is that of the case.
 """
 
 from __future__ import annotations
@@ -36,10 +35,8 @@ def new_cache(caches: Caches, name: str, evidence: Evidence) -> CacheUnderTest:
 
 
 def take_over(cache: CacheUnderTest, evidence: Evidence) -> None:
-    """Give a check the steps of the runs that an earlier check made in a cache.
-
-    What compiles in the cache from now on, such as fresh kernels, counts for this check.
-    """
+    """Give a check the steps of the runs that an earlier one made in a cache, where it compiles
+    on."""
     earlier = cache.evidence
     evidence.sandbox, evidence.control = earlier.sandbox, earlier.control
     evidence.steps += earlier.steps
@@ -59,10 +56,8 @@ class Together:
         self._played: dict[str, Evidence | None] = {}
 
     def go_well(self, name: str, story: Story, evidence: Evidence) -> bool:
-        """Whether all cases went well in the story of this name.
-
-        ``evidence`` gets the steps of the story's runs; the first check to ask also counts them.
-        """
+        """Whether all cases went well in the story of this name, whose steps ``evidence`` gets; the
+        first check to ask also counts its runs."""
         if name not in self._played:
             self._played[name] = self._play(name, story, evidence)
         played = self._played[name]

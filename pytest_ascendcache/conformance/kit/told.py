@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from pytest_ascendcache.contract.facts import Aspect, Ending, Fact, Later, Subject, SubjectKind
-from pytest_ascendcache.observation import Evidence, Run
+from pytest_ascendcache.conformance.kit.vocabulary import HIT
+from pytest_ascendcache.contract.facts import (
+    Aspect,
+    Ending,
+    Fact,
+    Later,
+    Subject,
+    SubjectKind,
+    outcome_fact,
+)
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NetworkRun, NotDecidable, Run
 from pytest_ascendcache.observation.gated_run import crashed
+from pytest_ascendcache.operators import OperatorSpec
 
 _LISTED = 26
 """Names of idle entries that a message lists; of more it gives the number."""
@@ -25,55 +35,50 @@ def require_none(
         raise AssertionError("\n".join([told(facts, runs), *more]))
 
 
-class Finished(Protocol):
-    """A run of anything."""
-
-    @property
-    def succeeded(self) -> bool: ...
-
-
-AnyRun = TypeVar("AnyRun", bound=Finished)
-Failed = TypeVar("Failed", contravariant=True)
-
-
-class Usable(Protocol[Failed]):
-    """A cache under test, of operators or networks."""
-
-    evidence: Evidence
-
-    def failed_for_the_cache(self, run: Failed, /) -> str: ...
+AnyRun = TypeVar("AnyRun", Run, NetworkRun)
 
 
 def is_refused(run: Run) -> bool:
-    """Whether a run ended by itself with an error that names its directory, and delivered
-    nothing."""
+    """Whether a run ended with an error that names its directory, and delivered nothing."""
     code, named = run.returncode or 0, str(run.result.request.cache_dir) in run.output
     return named and code > 0 and not crashed(code) and not any(run.result.delivered)
 
 
 def stays_usable(
-    cache: Usable[AnyRun],
+    evidence: Evidence,
     attempt: Callable[[], AnyRun],
+    failure: Callable[[AnyRun], str],
     what: str,
     refused: Callable[[AnyRun], bool] = lambda _: False,
 ) -> AnyRun:
-    """A run. Breaks the check if it fails, fails again in the same place, and succeeds without what
-    the cache holds: nothing can be run there any more. What is ``refused`` clearly may be used
-    again elsewhere."""
+    """A run. Breaks the check if it fails, fails again, and succeeds without what the cache holds:
+    nothing can be run there any more. What is ``refused`` clearly may be used again elsewhere."""
     run = attempt()
     if refused(run):
         fact = Fact.of(Aspect.ENDING, Ending.REFUSAL, (Ending.SUCCESS,))
         why = f"{what}: the cache is refused"
-        raise AssertionError(cache.evidence.found(fact, why))
+        raise AssertionError(evidence.found(fact, why))
     if not run.succeeded and not (run := attempt()).succeeded:
-        why = cache.failed_for_the_cache(run)
-        assert not why, cache.evidence.found(Later.FAILS, f"{what}: every run fails: {why}")
+        why = failure(run)
+        assert not why, evidence.found(Later.FAILS, f"{what}: every run fails: {why}")
     return run
 
 
+def needs_served(cache: CacheUnderTest, run: Run, operators: Iterable[OperatorSpec]) -> None:
+    """To be called before a check of served kernels passes: what is not reused breaks the rule that
+    promises it. Raises NotDecidable then, and where markers show nothing."""
+    if not cache.marks:
+        raise NotDecidable(f"marked entries are not served: {cache.control.reason}")
+    missed = [each for each in operators if run[each] != HIT]
+    for each in missed:
+        fact = outcome_fact(run[each], [HIT], each, run=len(cache.evidence.steps))
+        cache.evidence.saw_besides("cache-mode/enable-reuses", fact)
+    if missed:
+        raise NotDecidable(f"{len(missed)} operators are not served, among them {missed[0]}")
+
+
 def accepted(evidence: Evidence, option: str, value: str = "") -> str:
-    """Record that a bad value of an option, or a bad file that it names, was accepted. Returns the
-    message for the assertion that fails."""
+    """Record that a bad value of an option, or a bad file, was accepted. Returns the message."""
     subject = Subject(SubjectKind.OPTION, option, value)
     fact = Fact.of(
         Aspect.ENDING,
@@ -86,10 +91,8 @@ def accepted(evidence: Evidence, option: str, value: str = "") -> str:
 
 
 def told(facts: Iterable[Fact], runs: Mapping[int, str] | None = None) -> str:
-    """Facts as lines. Equal ones are told once, with what they are about.
-
-    ``runs`` has names of runs, for a check of many runs; each text then begins with its run.
-    """
+    """Facts as lines, equal ones once with what they are about; each begins with the name in
+    ``runs``."""
     alike: dict[tuple[str, str], list[str]] = {}
     for fact in facts:
         run = f"run {fact.run}, {runs[fact.run]}" if runs and fact.run in runs else ""

@@ -26,9 +26,8 @@ Changed = tuple[OperatorSpec, ...]
 
 @dataclass
 class Walked:
-    """Changed operators: those that the toolchain compiles without a cache, with the run that
-    compiled each, and one that it refuses for each kind of change. Those that are ``distinct`` need
-    an entry of their own."""
+    """Changed operators: those that are compiled without a cache, with their run, one that is
+    refused for each kind of change, and those that need an entry of their own."""
 
     accepted: dict[OperatorSpec, Run] = field(default_factory=dict)
     refused: dict[str, OperatorSpec] = field(default_factory=dict)
@@ -80,8 +79,7 @@ def _of_one_tensor(every: Mapping[str, Changed], seed: int) -> dict[str, Changed
 
 
 def _accepted(cache: CacheUnderTest, operators: Iterable[OperatorSpec]) -> dict[OperatorSpec, Run]:
-    """Those of the operators that are compiled, many in one run. A run ends at the first operator
-    that is refused."""
+    """Those of the operators that are compiled; a run ends at the first that is refused."""
     left, accepted = [*operators], dict[OperatorSpec, Run]()
     while left:
         run = _fresh(cache, *left)
@@ -127,8 +125,7 @@ def _without_origins(operator: OperatorSpec) -> OperatorSpec:
 def not_refused_beside(
     cache: CacheUnderTest, operators: Iterable[OperatorSpec]
 ) -> dict[OperatorSpec, Run]:
-    """The runs of those of the operators that are not refused beside this warm cache: they are
-    delivered, or the run crashes or does not end."""
+    """The runs of those of the operators that are delivered, crash or hang beside a warm cache."""
     requests = {each: cache.request(each, mode=CacheMode.ENABLE) for each in operators}
     runs = {each: cache.unwatched(request) for each, request in requests.items()}
     return {each: run for each, run in runs.items() if not _is_refused(run)}

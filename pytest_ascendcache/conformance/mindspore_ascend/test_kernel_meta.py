@@ -1,8 +1,6 @@
-"""What decides whether ``kernel_meta`` is used, and what then runs.
-
-Each kernel tells what it was built for and by, and the stand-in runtime records every kernel that
-it executes. Source: facts ``mindspore-ascend`` sections A, C and E.
-"""
+"""What decides whether ``kernel_meta`` is used, and what then runs. Each kernel tells what it was
+built for, and the stand-in runtime records what it executes. Source: facts ``mindspore-ascend``
+sections A, C and E."""
 
 from __future__ import annotations
 
@@ -46,8 +44,7 @@ def last_words(run: NetworkRun) -> str:
 
 
 def what_ran(network: NetworkUnderTest, run: NetworkRun) -> list[Any]:
-    """The kernels that a run executed, with what they were built for. Raises ``NotDecidable`` if it
-    executed none."""
+    """The kernels that a run executed, with what they are for. Raises ``NotDecidable`` if none."""
     executed: list[Any] = cast(Any, network.toolchain).ran(run.result.request)
     if not executed:
         raise NotDecidable("no kernel was executed")

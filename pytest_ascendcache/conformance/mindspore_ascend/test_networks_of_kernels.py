@@ -1,8 +1,5 @@
-"""Networks that were partly changed, operators' numbers, and builds that are interrupted.
-
-How many kernels a run compiles is counted by the stand-in compiler. Source: document M; facts
-``mindspore-ascend`` section C.
-"""
+"""Networks that were partly changed, operators' numbers, and builds that are interrupted; the
+stand-in compiler counts kernels. Source: document M; facts ``mindspore-ascend`` section C."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK
-from pytest_ascendcache.conformance.kit.neighbours import wide_network
+from pytest_ascendcache.conformance.kit.neighbours import operator_of, wide_network
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.mindspore_ascend.test_kernel_meta import right
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
@@ -29,7 +26,7 @@ from pytest_ascendcache.observation import (
     Probe,
     probe_network,
 )
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.toolchains import Script
 
@@ -37,19 +34,17 @@ PATIENCE = 60.0
 
 
 def compiles(network: NetworkUnderTest, run: NetworkRun) -> int:
-    """How many kernels a run compiled."""
     return len(cast(Any, network.toolchain).compiles_of(run.result.request))
 
 
 def _operator(
-    kind: str, *shapes: tuple[int, ...], dtype: str = "float32", **attributes: bool
+    kind: str, *shapes: tuple[int, ...], dtype: str = "float32", **attributes: Any
 ) -> OperatorSpec:
     """An operator by the shapes of its inputs and, last, of its output."""
-    tensors = [TensorDesc.of(dtype, *shape) for shape in shapes]
-    described = tuple(Attribute(name, "bool", value) for name, value in attributes.items())
+    *inputs, output = shapes
     name = "_".join((kind, dtype, *("x".join(map(str, each)) for each in shapes)))
-    name += "".join(f"_{key}" for key, value in attributes.items() if value)
-    return OperatorSpec(kind, tuple(tensors[:-1]), (tensors[-1],), described, name=name.lower())
+    name = (name + "".join(f"_{key}" for key, value in attributes.items() if value)).lower()
+    return operator_of(kind, *inputs, dtype=dtype, outs=(output,), name=name, **attributes)
 
 
 def _matmul(first: bool, second: bool) -> OperatorSpec:

@@ -1,8 +1,5 @@
-"""The release gate converts the model itself, by the release's own command.
-
-The checks of a release share its conversions: fresh ones, others into and from a new cache, from
-copies of the shipped caches, under force, and as many at once as there are cards.
-"""
+"""The release gate converts the model itself, by the release's own command. The checks of a release
+share its conversions."""
 
 from __future__ import annotations
 

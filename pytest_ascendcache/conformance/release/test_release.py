@@ -1,7 +1,5 @@
-"""The release gate: judges a model's release by the documents.
-
-Each check runs once for each file that ``--ascend-release`` names.
-"""
+"""The release gate: judges a model's release by the documents, once per ``--ascend-release``
+file."""
 
 from __future__ import annotations
 
@@ -66,7 +64,6 @@ _AT_ONCE = 16
 
 @pytest.fixture
 def release(ascend_release: Release) -> Release:
-    """The release to judge."""
     return ascend_release
 
 
@@ -253,8 +250,7 @@ def test_caches_of_the_release_serve_fresh_kernels(
 
 
 def nothing_compared(release: Release) -> NoReturn:
-    """Skip the check of a release without a cache of its chip; undecided if one that it names is
-    empty."""
+    """Skip the check of a release without a cache of its chip; undecided if one is empty."""
     ensure_own_cache_is_compared(release)
     for cache in release.caches:
         if not holds_files(cache):
@@ -284,9 +280,8 @@ def judge_files_of_caches(release: Release, toolchain: Toolchain | None) -> None
 def useless(
     release: Release, cache: Path, served: Served, what: str, refused: int, used: Path
 ) -> list[Problem]:
-    """The problem of a shipped cache that has kernels of the chip and serves few or none, if it is
-    read at all, or has ``refused`` names that the release looks for and serves nothing for them.
-    ``used`` is the copy of it that the release took its kernels from."""
+    """The problem of a shipped cache that has kernels of the chip and serves few or none, or
+    nothing for ``refused`` names that the release looks for; a copy of it is ``used``."""
     if debug_problems(release) or not (served.is_few or refused):
         return []
     how = f"{cache} serves no {what} of the release: "
@@ -333,7 +328,6 @@ def test_cards_that_compile_at_once(several_cards: int, compiles: ReleaseCompile
 
 @pytest.fixture
 def manifest_file(release: Release) -> Path:
-    """The file of the golden manifest."""
     if release.manifest is None:
         pytest.skip("the release names no manifest")
     return release.manifest
@@ -366,10 +360,8 @@ def judge_manifest(
     again: Callable[[], Mapping[str, KernelDigest]],
     differing: Callable[[Manifest, Mapping[str, KernelDigest]], list[Problem]],
 ) -> None:
-    """Compare fresh kernels with the golden manifest, or write it if the command line asks for it.
-
-    Kernels in which ``again`` differs from ``digests`` are not judged: two fresh compiles differ.
-    """
+    """Compare fresh kernels with the golden manifest, except those that differ ``again``, or write
+    it if the command line asks for it."""
     release, toolchain = judged.release, judged.cache.toolchain
     of_model = isinstance(judged, ReleaseConversions)
     with undecided_on(OSError):
@@ -417,6 +409,5 @@ def judge_manifest(
 
 
 def judge(problems: Sequence[Problem]) -> None:
-    """Fail if there are problems."""
     if problems:
         pytest.fail(story(problems))

@@ -1,9 +1,7 @@
-"""Interruption: compiles that are killed, also in the middle of a write, lose power, or meet errors
-of the disk.
+"""Compiles that are killed, also in the middle of a write, lose power, or meet errors of the disk.
 
-Recovery always means the same: the next run delivers a correct kernel, and the run after that
-reuses it. Each story is recorded once, and the state that an interruption leaves is rebuilt from
-the recording, so only the recovery costs runs. A few compiles are really killed.
+The next run has to deliver a correct kernel, and the run after that to reuse it. A few compiles are
+really killed; other states are rebuilt from one recording.
 """
 
 from __future__ import annotations
@@ -46,17 +44,13 @@ _TRACE = re.compile(
 )
 """What Python programs print that do not handle an error; others are killed by a signal."""
 _TRIES = 0.3
-"""Seconds after which a process that was released before a lock has found it taken. No verdict
-depends on this."""
+"""Seconds after which a process has found a lock taken. No verdict depends on this."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """A state of the cache and a compile in it.
-
-    ``prepare`` sets up the cache; then the first operator is compiled under ``mode`` and
-    ``environment``. ``both`` says that an interruption may also damage the other operator's entry.
-    """
+    """A state of the cache, which ``prepare`` sets up, and a compile in it of the first operator;
+    if ``both``, an interruption may also damage the other operator's entry."""
 
     name: str
     mode: CacheMode
@@ -219,9 +213,6 @@ def test_after_a_power_loss_nothing_damaged_is_served(
     _recovers_from(POWER_LOSS, story, cache, add, exp)
 
 
-# --- networks -------------------------------------------------------------------------------
-
-
 @rule("robust/interrupted-compile")
 @pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
 def test_an_interrupted_rank_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
@@ -254,9 +245,6 @@ def _rank_recovers(network: NetworkUnderTest, where: str, probe: Network) -> Non
     assert problem is None, network.evidence.found(problem, f"{where}: {problem}")
 
 
-# --- locks ----------------------------------------------------------------------------------
-
-
 @rule("robust/dead-lock-holder")
 def test_who_comes_later_is_not_blocked(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
@@ -287,8 +275,6 @@ def test_who_is_waiting_is_not_blocked(
     problem = cache.recovery(add)
     assert problem is None, cache.evidence.found(problem, str(problem))
 
-
-# --- failing disks --------------------------------------------------------------------------
 
 _STRIKES = (
     (COLD, Action.ENOSPC, {Act.CREATE, Act.WRITE, Act.MAKE_DIRECTORY}),
@@ -344,8 +330,7 @@ def _lines(run: Run) -> set[str]:
 
 
 def _is_new(root: Path, left: set[object]) -> bool:
-    """Whether an error has left another state than those before it. Many leave the same, and one
-    recovery from it is enough."""
+    """Whether an error has left a state that those before it have not: one recovery is enough."""
     content, known = Tree.read(root).content, len(left)
     left.add(content)
     return len(left) > known
@@ -392,9 +377,6 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
             assert run.returncode > 0, f"{where}: the rank {run.result.ending}"
         if _is_new(network.cache, left):
             _rank_recovers(network, where, square)
-
-
-# --- versions -------------------------------------------------------------------------------
 
 
 @rule("robust/upgrade-stamp")
@@ -557,8 +539,7 @@ def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
 
 
 def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
-    """Operations at which other runs need not wait for it: its first lock, and a few changes before
-    that (any changes if it takes no lock)."""
+    """The first lock, at which no other run has to wait, and a few changes before it."""
     locks = [each for each in compiling.holdable if each.act is Act.LOCK]
     first = locks[0].number if locks else compiling.operations[-1].number
     changes = [each for each in compiling.holdable if each.act.changes and each.number < first]
@@ -566,8 +547,7 @@ def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
 
 
 def _marks(cache: CacheUnderTest, entries: int) -> set[str]:
-    """The tokens of the markers of all entries, of which there must be so many, of a form that can
-    be marked."""
+    """The tokens of the markers of all entries. Undecided if there are fewer, or none readable."""
     cache.needs_readable_entries()
     cache.mark()
     marks = set(cache.known_state()[0])
@@ -579,9 +559,6 @@ def _marks(cache: CacheUnderTest, entries: int) -> set[str]:
 def _served(run: Run, operator: OperatorSpec) -> set[str]:
     """The tokens of the markers in the delivered kernel."""
     return set(find_canaries(run.model(operator).read_bytes()))
-
-
-# --- which operations -----------------------------------------------------------------------
 
 
 def _some(operations: list[Operation]) -> list[Operation]:

@@ -1,7 +1,5 @@
-"""Attacks known from the operator cache, made on ranks' kernels and on static kernel packages.
-
-``attacks.toml`` names the check for each attack on each kind of cache, or says why there is none.
-"""
+"""Attacks known from the operator cache, made on ranks' kernels and on static kernel packages:
+``attacks.toml`` names the check for each, or says why there is none."""
 
 from __future__ import annotations
 
@@ -244,8 +242,7 @@ def _uninstall(kernels: StaticKernelsUnderTest, package: Path) -> None:
 def _changed(
     evidence: Evidence, before: Snapshot, outside: Path, judged: str = ""
 ) -> dict[str, str]:
-    """The changes outside of the cache of paths that end so, by path. They count as harm in any
-    case."""
+    """The changes outside of the cache of paths that end so, by path: harm in any case."""
     disturbed = before.disturbed(Snapshot.take(outside))
     changes = {path: each.value for path, each in disturbed.items() if path.endswith(judged)}
     for path, change in changes.items():

@@ -1,8 +1,5 @@
-"""Races: readers and writers that meet at the worst moments.
-
-This needs no luck: one process is held right before one of its file operations while another does
-all of its work.
-"""
+"""Races: readers and writers that meet at the worst moments. This needs no luck: one is held right
+before a file operation while another does all of its work."""
 
 from __future__ import annotations
 
@@ -220,10 +217,8 @@ def _two_writers_meet(
 def test_two_runs_meet_whose_operators_come_in_opposite_orders(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """Each run has stored one operator and is about to look up the one that the other has stored.
-
-    Runs that keep the locks of what they have stored would wait for each other forever.
-    """
+    """Each has stored one operator and is about to look up the other's. Runs that keep the locks of
+    what they have stored would wait for each other forever."""
     cache.marks = False
     named = cache.elsewhere(cache.sandbox / "named").compile(add, exp, mode=ENABLE)
     one = cache.interruption(add, exp, mode=ENABLE)

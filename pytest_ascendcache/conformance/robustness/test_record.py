@@ -1,9 +1,6 @@
-"""Whether a toolchain that records its own file operations records the truth.
-
-The states after a crash are rebuilt from that record. They would miss a sync that it records and
-does not do, or a rename that it does and does not record. strace sees both, in one run of each
-command: a store, force over an entry, an install and its uninstall.
-"""
+"""Whether a toolchain that records its own file operations, for states after a crash, records the
+truth. strace sees a sync that it does not do, or a rename that it does not record, in one run of
+each command: a store, force over an entry, an install and its uninstall."""
 
 from __future__ import annotations
 
@@ -47,10 +44,8 @@ class SyncWitness:
 
     def judge(self, judged: _Judged, record: Callable[[_Judged], Interruption[Any]]) -> None:
         """Break the check if the record of one run has a sync that strace did not see. Raises
-        ``NotDecidable`` if it lacks a change of names: then it is no evidence of anything.
-
-        Only that run is traced; later runs, which determine the harm, are not.
-        """
+        ``NotDecidable`` if it lacks a change of names: then it is no evidence of anything. Later
+        runs are not traced."""
         judged.toolchain = self.traced
         self.record.unlink(missing_ok=True)
         try:

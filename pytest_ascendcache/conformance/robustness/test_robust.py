@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from pytest_ascendcache.conformance.incremental.fixtures import ended_well
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import give_away, residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.told import is_refused, require_none, stays_usable
@@ -34,23 +35,19 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 
 
 def _victims(damages: tuple[Damage, ...]) -> dict[Damage, OperatorSpec]:
     """An operator for each kind of damage, all of one type so that entries' names are alike."""
-    rows = {each: TensorDesc.of("float32", row, 24) for row, each in enumerate(damages, 1)}
     return {
-        each: OperatorSpec("Add", (row, row), (row,), name=f"damaged_{number}")
-        for number, (each, row) in enumerate(rows.items())
+        each: operator_of("Add", (row, 24), (row, 24), name=f"damaged_{row - 1}")
+        for row, each in enumerate(damages, 1)
     }
 
 
 _VICTIMS = _victims((*DAMAGES, *METADATA_REPLACED))
-_BESIDE = tuple(
-    OperatorSpec("Exp", (row,), (row,), name=f"whole_{row.shape[0]}")
-    for row in (TensorDesc.of("float32", rows, 24) for rows in (1, 2))
-)
+_BESIDE = tuple(operator_of("Exp", (rows, 24), name=f"whole_{rows}") for rows in (1, 2))
 _ALL = (_BESIDE[0], *_VICTIMS.values(), _BESIDE[1])
 """The first and the last stay whole: damage must not cost more than the damaged entry."""
 
@@ -178,10 +175,9 @@ def test_processes_store_what_only_they_compile(cache: CacheUnderTest) -> None:
     out; that most are missing is work lost whenever models are converted side by side."""
     cache.needs_reuse()
     cache.marks = False
-    shapes = (TensorDesc.of("float32", rows, 40) for rows in range(1, _PROCESSES * _OWN + 1))
     every = [
-        OperatorSpec("Add", (shape, shape), (shape,), name=f"own_{shape.shape[0]}")
-        for shape in shapes
+        operator_of("Add", (rows, 40), (rows, 40), name=f"own_{rows}")
+        for rows in range(1, _PROCESSES * _OWN + 1)
     ]
     for run in cache.together(
         [cache.request(*every[first::_PROCESSES], mode=ENABLE) for first in range(_PROCESSES)]
@@ -216,9 +212,6 @@ def test_many_processes_compile_one_key(
     assert cache.compile(add, mode=ENABLE)[add] == HIT
 
 
-# --- moved, copied and read-only caches ------------------------------------------------------
-
-
 @rule("robust/relocatable")
 @pytest.mark.parametrize("how", ["copied", "moved"])
 def test_a_cache_gives_hits_under_another_root(
@@ -249,7 +242,8 @@ def test_a_read_only_file_system_gives_hits(
     for operator in (add, exp):
         compiling = cache.interruption(operator, mode=ENABLE)
         strike = partial(compiling.strike, Action.EROFS, compiling.operations[0])
-        run = stays_usable(cache, strike, "read-only", is_refused)
+        failure = cache.failed_for_the_cache
+        run = stays_usable(cache.evidence, strike, failure, "read-only", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
         assert Tree.read(cache.root).content == compiling.before.content
 
@@ -263,7 +257,7 @@ def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderT
     for wanted in (square, probe_network("Square", "Exp")):
         running = network.interruption(wanted)
         strike = partial(running.strike, Action.EROFS, running.operations[0])
-        run = stays_usable(network, strike, "read-only")
+        run = stays_usable(network.evidence, strike, network.failed_for_the_cache, "read-only")
         assert run.wrong == {}
         assert run.compiled <= {"exp"}, "the kernel on disk is not used"
 
@@ -279,8 +273,8 @@ def test_a_cache_of_another_user_gives_hits(
     give_away(cache.root)
     for operator in (add, exp):
         request = replace(cache.request(operator, mode=ENABLE), unprivileged=True)
-        attempt = partial(cache.unwatched, request)
-        run = stays_usable(cache, attempt, "of another user", is_refused)
+        attempt, failure = partial(cache.unwatched, request), cache.failed_for_the_cache
+        run = stays_usable(cache.evidence, attempt, failure, "of another user", is_refused)
         _reads_only(cache, run, operator, hit=operator is add)
 
 

@@ -101,14 +101,6 @@ def test_nothing_of_the_cache_is_world_writable(
 
 
 @rule("security/private-modes")
-def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    damage_named("object-code-flipped").apply(cache.entry(add))
-    cache.compile(add, mode=ENABLE, umask=0)
-    _is_private(cache)
-
-
-@rule("security/private-modes")
 def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
     needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     for rank in (None, 1):
@@ -153,9 +145,6 @@ def test_nothing_is_left_in_the_working_directory(
 ) -> None:
     cache.compile(add, mode=mode)
     assert [path.name for path in cache.work.iterdir() if path.name != REPORT] == []
-
-
-# --- names and links that lead elsewhere ------------------------------------------------------
 
 
 @pytest.fixture

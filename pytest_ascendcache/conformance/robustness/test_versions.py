@@ -1,9 +1,5 @@
-"""Each version alone: after any change of a part's version, no kernel from before is served.
-
-A part is what a toolchain names in ``StagedChange.versions``: its toolkit, its operator package,
-its compiler.
-The markers of all entries from before tell an old kernel.
-"""
+"""Each version alone: after any change of a part's version, no kernel from before is served, as
+markers tell. Parts are in ``StagedChange.versions``: toolkit, operator package, compiler."""
 
 from __future__ import annotations
 
@@ -60,8 +56,7 @@ class VersionParts:
         self._originals = {name: path.read_bytes() for name, path in change.versions.items()}
 
     def state(self, text: str = FILE, **versions: str) -> None:
-        """Give these parts these versions, and the file times that they have. Others keep theirs.
-        An empty version removes the file."""
+        """Give these parts these versions, or none if empty, with the file times that they have."""
         for name, version in versions.items():
             path = self._change.versions[name]
             times = path.stat() if path.exists() else None
@@ -88,8 +83,7 @@ class VersionParts:
         )
 
     def filled(self) -> set[str]:
-        """Store an entry in an empty cache, and return the tokens of its markers. An entry of an
-        earlier version may stay, and be served to that version again."""
+        """Store an entry in an empty cache, and return the tokens of its markers."""
         self._cache.needs_readable_entries()
         remove(self._cache.root)
         self.served()

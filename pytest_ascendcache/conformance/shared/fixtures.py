@@ -44,10 +44,7 @@ Mounts = tuple[Nodes, Nodes]
 
 @dataclass(frozen=True)
 class Views:
-    """A new empty directory: ``backing`` itself and as each node sees it.
-
-    With ``one_view``, all nodes see it through the first one's mount.
-    """
+    """A new empty directory: ``backing`` itself and as each node, or the first for all, sees it."""
 
     nodes: Nodes
     one_view: bool

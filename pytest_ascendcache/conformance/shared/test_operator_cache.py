@@ -1,9 +1,6 @@
-"""An operator cache that several nodes write, read, force and age at once.
-
-This needs no luck: a compile on one node is held before one of its file operations while another
-node does all of its work. If the same goes wrong with all nodes on one mount, nodes are not the
-cause, and other rules judge it.
-"""
+"""An operator cache that several nodes write, read, force and age at once. This needs no luck: one
+compile is held before a file operation while another node works. What goes wrong with all nodes on
+one mount, too, is for other rules."""
 
 from __future__ import annotations
 
@@ -81,11 +78,9 @@ def beside(
 def _recovers(
     shared: SharedCache, operator: OperatorSpec, where: str, cache: CacheUnderTest | None = None
 ) -> None:
-    """Assert that the next two compiles of an operator deliver right kernels.
-
-    The second has to reuse, unless the nodes have no locks: then nothing need be stored. ``cache``
-    is the directory as a node sees it, by default the directory itself.
-    """
+    """Assert that the next two compiles of an operator deliver right kernels, by default in the
+    directory itself. The second has to reuse, unless the nodes have no locks: then nothing need be
+    stored."""
     cache = cache or shared.backing
     for _ in range(2):
         shared.backing.mark()
@@ -114,9 +109,6 @@ def _play_with(
             what = str(broken).partition("\n")[0].removeprefix("assert ")
             raise NotDecidable(reason.format(what)) from None
         raise
-
-
-# --- kernels --------------------------------------------------------------------------------
 
 
 @rule("shared/right-kernels")
@@ -164,9 +156,6 @@ def test_a_reader_meets_another_nodes_writer(
     held.blame_nodes(story)
 
 
-# --- races ----------------------------------------------------------------------------------
-
-
 @rule("shared/no-failure")
 def test_the_loser_of_a_race_compiles(
     held: SharedCache, add: OperatorSpec, exp: OperatorSpec
@@ -183,9 +172,6 @@ def test_the_loser_of_a_race_compiles(
             _recovers(shared, add, f"after two nodes compiled, one standing before {at}")
 
     held.blame_nodes(story)
-
-
-# --- names ----------------------------------------------------------------------------------
 
 
 @rule("shared/late-names")
@@ -217,9 +203,6 @@ def test_a_name_is_looked_up_too_early(
         _recovers(shared, add, "once the names are seen", late)
 
     shared.blame_nodes(story)
-
-
-# --- locks ----------------------------------------------------------------------------------
 
 
 @rule("shared/node-local-locks")
@@ -258,9 +241,6 @@ def test_a_writer_is_met_inside_its_lock(
     held.blame_nodes(story)
 
 
-# --- files replaced under a reader ----------------------------------------------------------
-
-
 @rule("shared/replaced-under-reader")
 @profiles(NodeProfile.STALE_HANDLES)
 @pytest.mark.parametrize("forced", ["the-same", "another"])
@@ -291,9 +271,6 @@ def test_a_file_is_replaced_while_another_node_reads_it(
         raise NotDecidable("a compile that reuses an entry opens none of its files for reading")
 
 
-# --- process ids ----------------------------------------------------------------------------
-
-
 @rule("shared/same-process-ids")
 @profiles(NodeProfile.ONE_MOUNT, NodeProfile.NFS_NOLOCK)
 def test_two_hosts_have_the_same_process_ids(
@@ -321,9 +298,6 @@ def test_two_hosts_have_the_same_process_ids(
             _recovers(shared, add, f"two hosts compiled, one standing before {at}")
 
     _play_with(held, story, 4000, 5000, "the same goes wrong with other process ids: {}")
-
-
-# --- force and aging ------------------------------------------------------------------------
 
 
 @rule("shared/force-and-aging")
@@ -368,9 +342,6 @@ def test_one_node_makes_room_beside_another(
             raise NotDecidable(f"nothing went by {how} while the other node worked")
 
     held.blame_nodes(story)
-
-
-# --- clocks ---------------------------------------------------------------------------------
 
 
 @pytest.fixture

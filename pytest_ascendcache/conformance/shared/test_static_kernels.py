@@ -1,7 +1,5 @@
-"""Static kernels in an operator package that nodes share: one node installs, another runs.
-
-Packages install below ``ASCEND_OPP_PATH`` (document K), which clusters keep on shared storage.
-"""
+"""Static kernels in an operator package that nodes share (``ASCEND_OPP_PATH``, document K): one
+node installs, another runs."""
 
 from __future__ import annotations
 
@@ -170,10 +168,8 @@ def test_a_client_lives_beside_one_of_another_node(
 
 
 def _moments(views: Views, command: Interruption[StaticResult]) -> Iterator[Operation]:
-    """Holds a command before renames, which publish files, and before some other operations.
-
-    Each time, all nodes see the state from before the command.
-    """
+    """Holds a command before renames, which publish files, and before some other operations, each
+    time from the state before the command."""
     naming = views.holdable_names(command)
     moving = spread([each for each in naming if each.act in (Act.RENAME, Act.LINK)], MOST // 2)
     others = spread([each for each in naming if each not in moving], MOST - len(moving))

@@ -1,7 +1,5 @@
-"""Histories of one process, drawn: networks in any order, and compiles that succeed or fail.
-
-Which network has static kernels follows from the calls of op_compiler before it.
-"""
+"""Histories of one process, drawn: networks in any order, and compiles that succeed or fail. From
+the calls of op_compiler follows which network has static kernels."""
 
 from __future__ import annotations
 
@@ -113,8 +111,7 @@ def test_a_process_lives_through_any_history(
 
 
 def _run(kernels: StaticKernelsUnderTest, history: _History) -> tuple[ClientRun, int]:
-    """The networks in one process, and the calls of op_compiler. Its package has the kernels of the
-    network that it is asked for."""
+    """The networks in one process, and the calls of op_compiler, which packs what is asked for."""
     packages = [kernels.stand_in(*each.operators, marked=True).package for each in NETWORKS]
     chosen = [
         f'! grep -q {network.operators[0].type} "$info"/* || package={shlex.quote(str(package))}'

@@ -314,8 +314,7 @@ def test_a_second_user_installs_and_uninstalls_wholly_or_not_at_all(
 
 
 def _opens(path: Path, root: Path, reads: int, teams: set[int]) -> bool:
-    """Whether those may read a file below ``root`` whose bit for reading is ``reads``: other users,
-    or members of ``teams``."""
+    """Whether other users, or members of ``teams``, may read a file below ``root`` by this bit."""
     for each in (path, *path.parents):
         state, bit = each.stat(), reads if each == path else reads >> 2
         if reads == stat.S_IRGRP and state.st_gid not in teams:

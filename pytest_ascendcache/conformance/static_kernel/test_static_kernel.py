@@ -18,6 +18,7 @@ from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
     OTHER,
+    not_given,
     packages,
     reached,
     refused,
@@ -53,9 +54,7 @@ from pytest_ascendcache.observation import (
     probe_network,
     state_of,
 )
-from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.processes.hosts import containers_work
 from pytest_ascendcache.toolchains import Toolchain
@@ -429,9 +428,7 @@ def test_a_later_network_is_compiled_for_all_that_is_new(kernels: StaticKernelsU
     stand_in = kernels.stand_in(*NETWORK.operators)
     run = _run_client(kernels, stand_in, *networks)
     assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
-    compiled = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
-    needed = {simplified_key(OperatorInfo.of(each)): each for each in networks[1].operators}
-    missing = [str(each) for key, each in needed.items() if key not in compiled]
+    missing = not_given(stand_in, 1, networks[1].operators)
     assert missing == [], kernels.evidence.found(
         Delivery.NOTHING,
         f"{len(missing)} operators of a later network are not given to op_compiler",
@@ -474,8 +471,7 @@ def test_an_op_compiler_without_a_package_has_failed(
 
 
 def _signalled(kernels: StaticKernelsUnderTest, number: signal.Signals) -> ClientRun:
-    """A client that gets a signal while op_compiler compiles its second network, which succeeds
-    then."""
+    """A client that gets a signal while op_compiler compiles its second network, and succeeds."""
     with FaultGate(kernels.directory("signal") / "gate") as gate:
         stand_in = kernels.stand_in(*NETWORK.operators, before=stops_at(gate, call=2), marked=True)
         request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)

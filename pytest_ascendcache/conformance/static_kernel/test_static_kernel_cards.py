@@ -1,7 +1,5 @@
-"""Static kernels on several cards. Source: document K, constraints.
-
-Cards are processes with torchrun's environment. Each node has its own operator package.
-"""
+"""Static kernels on several cards: processes with torchrun's environment, and an operator package
+for each node. Source: document K, constraints."""
 
 from __future__ import annotations
 
@@ -10,9 +8,8 @@ import random
 import re
 import shlex
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -20,11 +17,13 @@ import pytest
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.incremental.fixtures import address_of
 from pytest_ascendcache.conformance.kit.clients import (
     NETWORK,
     OTHER,
     card,
     gang,
+    not_given,
     packages,
     reached,
     refused,
@@ -56,7 +55,7 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_kernel import ClientRequest
-from pytest_ascendcache.operators import OperatorSpec, simplified_key
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
@@ -68,8 +67,7 @@ from pytest_ascendcache.toolchains import StaticProcess, Toolchain
 MOMENT = 1 / 400
 """Real seconds for one second of waiting where cards wait in vain: a compile may take 1800."""
 LONG = 400
-"""Seconds of a compile that cards have to wait for: it takes minutes to tens of minutes (facts
-sections 3.5 and 4.2)."""
+"""Seconds of a compile that cards wait for: minutes to tens of minutes (facts 3.5 and 4.2)."""
 ELSEWHERE = "127.0.0.2"
 """An address of this machine that nobody takes for granted."""
 Story = Callable[[float], None]
@@ -274,11 +272,7 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
     networks = [wide_network(half) for half in groups(operators, 2)]
     stand_in = kernels.stand_in(*NETWORK.operators)
     _end_well(kernels, networks, ["2"] * 2, stand_in)
-    needed = {
-        simplified_key(OperatorInfo.of(each)): each for of in networks for each in of.operators
-    }
-    compiled = _given(stand_in, 2)
-    missing = [str(each) for key, each in needed.items() if key not in compiled]
+    missing = not_given(stand_in, 2, (each for of in networks for each in of.operators))
     assert missing == [], kernels.evidence.found(
         Delivery.NOTHING, f"no card gave {missing} to op_compiler"
     )
@@ -304,8 +298,8 @@ def test_cards_that_run_in_directories_of_their_own_are_compiled_for(
         runs = kernels.together(*requests)
     if not all(run.succeeded for run in runs):
         raise NotDecidable(f"a relative build directory is refused: {runs[0].result.ending}")
-    needed = {simplified_key(OperatorInfo.of(op)) for each in networks for op in each.operators}
-    assert needed <= _given(stand_in, 2), kernels.evidence.found(
+    operators = [each for network in networks for each in network.operators]
+    assert not not_given(stand_in, 2, operators), kernels.evidence.found(
         Delivery.NOTHING, "operators of a card in another directory are not given to op_compiler"
     )
 
@@ -324,12 +318,6 @@ def test_an_op_compiler_may_print_much(kernels: StaticKernelsUnderTest) -> None:
     assert run.kernels == {IMPOSTOR}, kernels.evidence.found(
         Delivery.NOTHING, "an op_compiler that prints much compiles in vain"
     )
-
-
-def _given(stand_in: StandIn, cards: int) -> set[str]:
-    """The keys of what the cards gave to op_compiler, each card by itself or one for all."""
-    paths = (path for rank in range(cards) for path in stand_in.given(rank))
-    return {simplified_key(read_opinfo(path)) for path in paths}
 
 
 NEW = ("012", "0", "12", "")
@@ -353,10 +341,7 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
     operators = [each.node.operator.named("") for new, each in zip(NEW, probes, strict=True) if new]
     marked = kernels.stand_in(*operators, marked=True)
     _all_ran_installed_kernels(kernels, _end_well(kernels, lists, ["3"] * 3, marked))
-    given = _given(marked, 3)
-    missing = [
-        str(each) for each in operators if simplified_key(OperatorInfo.of(each)) not in given
-    ]
+    missing = not_given(marked, 3, operators)
     assert missing == [], kernels.evidence.found(
         Delivery.NOTHING, f"no card gave {missing} to op_compiler"
     )
@@ -482,8 +467,7 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
 
 @pytest.fixture
 def rehearse(toolchain: Toolchain) -> Rehearse:
-    """Plays a story of cards that come in time, and again with longer seconds where they did not:
-    on a busy machine, cards are slow."""
+    """Plays a story of cards that come in time, again with longer seconds where they did not."""
     needs(toolchain, Capability.REHEARSED_WAITS)
 
     def play(story: Story) -> None:
@@ -582,23 +566,12 @@ def test_the_cards_of_a_gang_share_their_kernels(
     opp, build = ascend_rank.directory / "opp", ascend_rank.directory / "build"
     for path in (opp, build):
         path.mkdir(exist_ok=True)
-    hosts = ascend_rank.gather(socket.gethostname())
-    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
     local = ascend_rank.environment[LOCAL_WORLD_SIZE]
-    with (
-        meeting_place(2, None, host, elsewhere=True)
-        if ascend_rank.rank == 0
-        else nullcontext() as own
-    ):
-        port = ascend_rank.gather(own.port if own else None)[0]
-        environment = {
-            **ascend_rank.environment,
-            **card(ascend_rank.rank, 2, port, local),
-            "MASTER_ADDR": host,
-        }
+    with address_of(ascend_rank) as place:
+        own = card(ascend_rank.rank, 2, place.port, local, place.host)
+        environment = {**ascend_rank.environment, **own}
         request = kernels.client(NETWORK, build=build, environment=environment, opp=opp)
         run = kernels.together(request)[0]
-        ascend_rank.barrier()
     assert run.succeeded, f"{run.result.ending}: {run.output.strip()[-300:]}"
     assert run.kernels == {OWN}
     made = [path.parent for path in packages(build)]  # one for all, or one in each card's output

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,12 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     with_small_files,
 )
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
     agrees,
     are_installed,
     faults_of,
-    leaky,
     operator,
     reader,
     whole,
@@ -47,7 +48,6 @@ from pytest_ascendcache.observation import (
     state_of,
 )
 from pytest_ascendcache.observation.static_processes import Compiled
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains import StaticProcess, StaticRequest, StaticResult, Toolchain
 
@@ -63,33 +63,9 @@ def faults(toolchain: Toolchain) -> None:
     needs(toolchain, Capability.FAULT_POINTS)
 
 
-DIFFERENT: dict[str, tuple[OperatorSpec, ...]] = {
-    "shape": (operator("Abs", 4, 8), operator("Abs", 8, 8), operator("Abs", 8, 4)),
-    "rank-of-the-shape": (operator("Abs", 32), operator("Abs", 1, 32), operator("Abs", 32, 1)),
-    "type": (operator("Abs", dtype="float16"), operator("Abs", dtype="float32")),
-    "operator": (operator("Abs"), operator("Neg")),
-    "attribute": (leaky(0.5), leaky(0.25)),
-}
-
-
 def _install_all(kernels: StaticKernelsUnderTest, compiled: Compiled) -> None:
     assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
     kernels.install(*compiled.packages)
-
-
-@rule("static-kernel/one-binary-per-shape")
-@pytest.mark.parametrize("operators", DIFFERENT.values(), ids=DIFFERENT)
-def test_each_of_these_has_a_binary_of_its_own(
-    kernels: StaticKernelsUnderTest, operators: tuple[OperatorSpec, ...]
-) -> None:
-    kernels.install(kernels.package(*operators))
-    index = kernels.installed.index()
-    plain = {key: entry for key, entry in index.items() if "/d=0," in key[1]}
-    for found in (plain, {each["binPath"] for each in plain.values()}):
-        assert len(found) == len(operators), kernels.evidence.found(
-            Delivery.ANOTHER, f"{len(operators)} operators share {len(found)} kernels"
-        )
-    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -178,11 +154,8 @@ def test_a_package_that_is_compiled_again_takes_the_place_of_the_old_one(
 ) -> None:
     """The same name, the same keys and other code, as after tuning: a key has no names of
     attributes. An installer may refuse it."""
-    x = TensorDesc.of("float32", 4, 4)
-    products = [
-        OperatorSpec("MatMul", (x, x), (x,), (Attribute(f"transpose_{each}", "bool", True),))
-        for each in ("x1", "x2")
-    ]
+    matmul = partial(operator_of, "MatMul", (4, 4), (4, 4))
+    products = matmul(transpose_x1=True), matmul(transpose_x2=True)
     old, new = (kernels.package(each, name="again") for each in products)
     has_old, has_new = (_code_alone(kernels, each) for each in (old, new))
     if has_old == has_new or has_old.keys() != has_new.keys():
@@ -208,10 +181,8 @@ def _code(installed: InstalledKernels) -> dict[tuple[str, str], str]:
 
 @rule("static-kernel/install-idempotent")
 def test_nobody_is_asked_on_a_terminal(kernels: StaticKernelsUnderTest) -> None:
-    """A client hides what a package prints, so a question would wait for an answer forever.
-
-    The terminal offers answers; the unread rest shows whether one was read.
-    """
+    """A client hides what a package prints, so a question would wait for ever. The terminal offers
+    answers, and shows whether one was read."""
     (package,) = _packages(kernels, "asked")
     kernels.install(package)
     unread = on_a_terminal(kernels, package)
@@ -258,10 +229,8 @@ def test_scripts_of_cann_beside_an_install_cost_no_package(
 def test_a_package_stays_until_both_who_installed_it_are_gone(
     kernels: StaticKernelsUnderTest, killed: str
 ) -> None:
-    """Two processes share a package that a cache keeps. Each installs and uninstalls it.
-
-    Like a client, a process whose install is refused does not uninstall.
-    """
+    """Two processes share a package that a cache keeps. One whose install is refused, like a
+    client, does not uninstall."""
     (package,) = _packages(kernels, "shared")
     with holder(kernels, package) as first, holder(kernels, package) as second:
         assert (installed := first.begin()) == 0, f"the first install ended with {installed}"
@@ -347,10 +316,8 @@ def test_an_uninstall_is_of_the_package_beside_it(kernels: StaticKernelsUnderTes
 def _interrupted(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> tuple[Interruption[StaticResult], Index]:
-    """An install or uninstall next to a package that stays; also returns that package's index.
-
-    While both are installed, the other package provides the kernel that they share.
-    """
+    """An install or uninstall next to a package that stays, and provides what both share; also
+    returns that package's index."""
     stays, other = _packages(kernels, "pk", "pk2")
     kernels.install(stays)
     always = kernels.installed.index()
@@ -444,10 +411,8 @@ def many(kernels: StaticKernelsUnderTest) -> list[Path]:
 def test_whoever_reads_during_many_installs_reads_whole_files(
     kernels: StaticKernelsUnderTest, many: list[Path]
 ) -> None:
-    """Many packages are installed at once, and uninstalled, while another one stays installed.
-
-    What fails next to others, which another rule judges, runs once more on its own.
-    """
+    """Many packages are installed at once, and uninstalled, while another one stays. What fails
+    next to others, which another rule judges, runs once more on its own."""
     stays = kernels.package(operator("Abs", 3, 3))
     kernels.install(stays)
     always = kernels.installed.index()
@@ -471,7 +436,7 @@ def _each(kernels: StaticKernelsUnderTest, requests: list[StaticRequest]) -> Non
             kernels.attempt(request)
 
 
-BAD = OperatorSpec("NoSuchOperator", (TensorDesc.of("float32", 4),), (TensorDesc.of("float32", 4),))
+BAD = operator("NoSuchOperator", 4)
 
 
 @rule("static-kernel/failed-operator")

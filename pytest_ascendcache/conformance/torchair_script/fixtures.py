@@ -32,8 +32,7 @@ def script(ascend_script: ScriptUnderTest) -> ScriptUnderTest:
 
 
 def compiled(run: WatchedRun) -> WatchedRun:
-    """The same run, if the script compiled static kernels. Raises NotDecidable if it left no
-    package."""
+    """The same run. Raises NotDecidable if it left no package, so compiled no static kernels."""
     if not any(run.work.rglob("*.run")):
         raise NotDecidable(
             "the script left no package in its working directory: it has to compile static "
@@ -57,10 +56,7 @@ def served(run: WatchedRun) -> WatchedRun:
 
 
 def folders(work: Path) -> list[Path]:
-    """The output folders of every compile, under any root, in order of time.
-
-    A folder is recognised by its contents, whatever its name.
-    """
+    """The output folders of every compile, recognised by their contents, in order of time."""
     compiled = [
         each
         for root in ROOTS
@@ -83,8 +79,7 @@ def compiles(work: Path) -> list[int]:
 
 
 def reads_after(card: Card, moment: float) -> bool:
-    """Whether a card reads the index after an installation, before it writes the operators of its
-    next compile."""
+    """Whether a card reads the index after an installation, before it dumps for another compile."""
     for each in card.openings():
         if each.moment > moment:
             if each.to_read and each.path.name == INDEX:
@@ -101,10 +96,8 @@ def is_named(folder: Path) -> bool:
 
 
 def _parts(folder: Path, suffix: str) -> Iterator[Path]:
-    """The operator information in the sub-folders whose names end in ``suffix``.
-
-    An empty suffix selects the target operators, whose folder name is a number.
-    """
+    """The operator information in the sub-folders whose names end in ``suffix``, or, if it is
+    empty, are the number of target operators."""
     for part in folder.iterdir():
         named = part.name.isdigit() if not suffix else part.name.endswith(suffix)
         if part.is_dir() and named:
@@ -117,14 +110,12 @@ def dumped(folder: Path, *suffixes: str) -> set[str]:
 
 
 def keys_of(folder: Path) -> set[tuple[str, str]]:
-    """Types and keys of a compile's target operators and of those meant for op_compiler. Raises
-    NotDecidable if a file cannot be read."""
+    """Types and keys of a compile's operators. Raises NotDecidable if a file cannot be read."""
     return {_key(path) for suffix in ("", "_opcompile") for path in _parts(folder, suffix)}
 
 
 def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
-    """Types and keys of the operators that op_compiler was asked to compile. Raises NotDecidable if
-    a file cannot be read."""
+    """Types and keys that op_compiler was asked for. Raises NotDecidable if one is unreadable."""
     calls = range(1, len(run.compiler.callers) + 1)
     return {_key(path) for call in calls for path in run.compiler.asked(call)}
 
@@ -138,8 +129,7 @@ def _key(path: Path) -> tuple[str, str]:
 
 
 def asked_again(run: WatchedRun) -> set[str]:
-    """Operators that op_compiler was asked for in more than one call of a run that installed
-    them."""
+    """Operators that op_compiler was asked for in more than one call."""
     seen: set[str] = set()
     again: set[str] = set()
     for call in range(1, len(run.compiler.callers) + 1):

@@ -1,7 +1,4 @@
-"""Document K: a user's script runs again in a directory where it ran before.
-
-A client may keep packages there for later runs.
-"""
+"""Document K: a user's script runs again in a directory, where a client may keep packages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Document K, judged from what a user's own script leaves (``torchair:SCRIPT.py``).
-
-A check of packages is undecided unless a package was seen to be installed, and the index to be read
-afterwards.
-"""
+"""Document K, judged from what a user's own script leaves (``torchair:SCRIPT.py``). Without a
+package that is installed, and an index that is read after that, checks of packages are
+undecided."""
 
 from __future__ import annotations
 
@@ -103,8 +101,6 @@ def _leaves_nothing(script: ScriptUnderTest, left: Iterable[str], message: str) 
     assert sorted(left) == [], script.evidence.found(Delivery.STALE, f"{message}: {sorted(left)}")
 
 
-# --- compiles and installs that fail --------------------------------------------------------
-
 FAILURES = {
     "op-compiler-fails": Provocation(compile="echo cannot compile >&2; exit 3"),
     "op-compiler-makes-nothing": Provocation(compile="exit 0"),
@@ -122,10 +118,8 @@ TOLD = ("op_compiler", "static", "kernel", "静态", "package", "install", "安�
 @rule("static-kernel/failed-operator")
 @pytest.mark.parametrize("wrong", FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_told(script: ScriptUnderTest, wrong: Provocation) -> None:
-    """The exit status reports it, or output that a successful run does not have.
-
-    The script may go on without static kernels, but must not do so silently.
-    """
+    """The exit status tells, or output that a successful run does not have: a script may go on
+    without static kernels, but not silently."""
     well = served(script.run())
     run = script.attempt(1, wrong)
     if not run.ended.succeeded:
@@ -166,8 +160,6 @@ def test_what_failed_once_is_tried_again(script: ScriptUnderTest, failing: str) 
     again = {path.read_text() for call in calls for path in run.compiler.asked(call)}
     assert met <= again, f"of {len(met)} operators that are met again {len(met - again)} are not"
 
-
-# --- signals --------------------------------------------------------------------------------
 
 LEAST_TO_END = 20.0
 """Seconds for a script to end, in addition to five times its undisturbed duration."""
@@ -246,8 +238,6 @@ def test_the_next_start_cleans_up_after_a_killed_one(script: ScriptUnderTest) ->
     _leaves_nothing(script, left, "what a killed run left stays after the next one")
 
 
-# --- several cards --------------------------------------------------------------------------
-
 LONGEST_WAIT = 300.0
 """Seconds after which a wait for a card that never comes counts as unbounded."""
 
@@ -271,8 +261,7 @@ def test_operators_of_every_card_are_compiled(
 
 @rule("static-kernel/first-card")
 def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) -> None:
-    """Each card does so after the install and before its next compile, not only the one that
-    installs."""
+    """Each card does so before its next compile, not only the one that installs."""
     if not script.toolchain.traces:
         raise NotDecidable("there is no strace on PATH, which tells what a card opens")
     cards = script.toolchain.cards
@@ -327,11 +316,8 @@ def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence
 def test_cards_whose_numbers_differ_wait_with_a_bound(
     script: ScriptUnderTest, ascend_evidence: Evidence
 ) -> None:
-    """The number must be the same on all cards (document K). The client gives up after 3 minutes.
-
-    It does so at each compile: a card that has begun another one has not waited forever, and is
-    not watched any longer.
-    """
+    """The number must be the same on all cards (document K). The client gives up after 3 minutes,
+    at each compile: a card that has begun another one has not waited forever."""
     cards = script.toolchain.cards
     served(script.run(cards))
     differing = [Card(str(cards)), *[Card("1")] * (cards - 1)]

@@ -1,8 +1,6 @@
-"""Runs of MindSpore networks that are killed, lose power, or meet errors of the disk.
-
-The state that an interruption leaves of the graph cache is rebuilt from one recording. The operator
-cache is interrupted at its linker, in ``operator_cache/test_operator_cache.py``.
-"""
+"""Runs of MindSpore networks that are killed, lose power, or meet errors of the disk. The states of
+the graph cache are rebuilt from one recording; the operator cache is interrupted at its linker, in
+``operator_cache/test_operator_cache.py``."""
 
 from __future__ import annotations
 

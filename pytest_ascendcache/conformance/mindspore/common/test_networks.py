@@ -36,8 +36,6 @@ from pytest_ascendcache.files import copy_tree
 from pytest_ascendcache.observation import DATA, NetworkUnderTest, Probe, probe_network
 from pytest_ascendcache.operators.network import Network
 
-# --- reuse ----------------------------------------------------------------------------------
-
 
 @rule("incremental/reuses")
 def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
@@ -99,8 +97,6 @@ def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> Non
     assert [path for path in changes if network.layout.unit.holds(Path(path))] == []
 
 
-# --- what is in the key ---------------------------------------------------------------------
-
 CHANGES: dict[str, Callable[[tuple[Probe, ...]], tuple[Probe, ...]]] = {
     "constant": lambda probes: changed(
         probes, "first", attributes=(("negative_slope", "float", 0.125),)
@@ -149,9 +145,6 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
     assert run.disturbed == {}
 
 
-# --- outputs --------------------------------------------------------------------------------
-
-
 @rule("incremental/result-correct")
 @pytest.mark.parametrize("make", [square_network, chain_network])
 def test_a_network_is_right_cold_and_warm(
@@ -189,8 +182,6 @@ def test_many_processes_compile_one_network(network: NetworkUnderTest) -> None:
         right(run, "one of four runs at once")
     recovers(network, wanted, "after a race")
 
-
-# --- places ---------------------------------------------------------------------------------
 
 PLACES: dict[str, dict[str, str]] = {
     "nothing-set": {"MS_COMPILER_CACHE_PATH": ""},
@@ -296,9 +287,6 @@ def test_a_read_only_empty_cache_costs_no_run(
     network.cache.mkdir()
     close()
     run_once(network, usual(network))
-
-
-# --- security -------------------------------------------------------------------------------
 
 
 @rule("security/private-modes")

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.mindspore_stories import GANG_HANGS, is_graph, right, usual
+from pytest_ascendcache.conformance.kit.mindspore_stories import (
+    GANG_HANGS,
+    all_right,
+    is_graph,
+    usual,
+)
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, launched_gang
@@ -24,9 +29,7 @@ def run_gang(network: NetworkUnderTest) -> list[NetworkRun]:
     with launched_gang(network, usual(network), SIZE) as gang:
         runs = gang.wait(GANG_HANGS)
         assert runs[0].returncode is not None, f"the gang has not ended after {GANG_HANGS:g} s"
-        for rank, run in enumerate(runs):
-            right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+        all_right(gang, runs)
     return runs
 
 

@@ -1,8 +1,6 @@
-"""Flips single bits all over the file of a compiled network.
-
-It distinguishes a wrong result, a crash, a hang and a network that no run can use any more. A cache
-may notice a flip, or be unaffected by it.
-"""
+"""Flips single bits all over the file of a compiled network, and tells apart a wrong result, a
+crash, a hang and a network that no run can use any more. A cache may notice a flip, or not need
+to."""
 
 from __future__ import annotations
 

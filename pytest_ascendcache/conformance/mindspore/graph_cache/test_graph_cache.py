@@ -16,11 +16,11 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     LEAKY,
     ONE,
     WAIT,
+    all_right,
     ended,
     gave_up,
     last_words,
     leaky,
-    named,
     recovers,
     right,
     run_once,
@@ -127,9 +127,6 @@ def test_the_digest_alone_decides(network: NetworkUnderTest) -> None:
     assert graph.digest_path.is_file()
 
 
-# --- ranks that come late -------------------------------------------------------------------
-
-
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
 def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int) -> None:
@@ -153,15 +150,10 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
             gate.release()
         runs = gang.wait(GANG_HANGS)
         if seconds > GANG_HANGS:
-            for rank, run in enumerate(runs):
-                right(run, f"rank {rank}")
-            assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+            all_right(gang, runs)
             assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
             return
     gave_up(runs[0])
-    assert named(runs[0]), (
-        f"the error names no variable that says how long to wait: {last_words(runs[0])}"
-    )
 
 
 @rule("ranks/killed-rank")

@@ -34,9 +34,6 @@ def _only(network: NetworkUnderTest) -> AkgKernel:
     return kernel
 
 
-# --- .info ----------------------------------------------------------------------------------
-
-
 @rule("incremental/on-by-default")
 def test_a_run_leaves_four_files_a_kernel(network: NetworkUnderTest) -> None:
     run_once(network, probe_network(*KERNELS))
@@ -78,9 +75,6 @@ def test_an_info_that_describes_something_else_is_not_reused(
         raise NotDecidable(".info has nothing that could be changed")
     run = run_once(network, ONE)
     assert run.compiled == {FIRST}, "the kernel was reused"
-
-
-# --- damage ---------------------------------------------------------------------------------
 
 
 def _fields(**changes: Any) -> Callable[[Path], None]:
@@ -144,19 +138,14 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
     assert run.reused == frozenset(), "a library with another digest was run"
 
 
-# --- kills ----------------------------------------------------------------------------------
-
-
 @rule("robust/interrupted-compile")
 @pytest.mark.parametrize("half", ["empty", "cut-in-half"])
 @pytest.mark.parametrize("number", range(len(SUFFIXES)), ids=SUFFIXES)
 def test_a_build_killed_in_a_write_is_made_good(
     network: NetworkUnderTest, number: int, half: str
 ) -> None:
-    """Files are written one after another: one is incomplete, and those after it are missing.
-
-    The states are made from whole files, if the files at the linker show this order.
-    """
+    """The files after the one that is incomplete are missing. The states are made from whole files,
+    if the files at the linker show this order."""
     network.evidence.crash = CrashKind.MID_WRITE.value
     written = _killed_at_the_linker(network, late=True)
     if written != set(SUFFIXES[:3]):

@@ -10,6 +10,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     GANG_HANGS,
     ONE,
     WAIT,
+    all_right,
     gave_up,
     held_linker,
     last_words,
@@ -48,14 +49,9 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
                 held.gate.release()
             runs = gang.wait(GANG_HANGS)
             if seconds > GANG_HANGS:
-                for rank, run in enumerate(runs):
-                    right(run, f"rank {rank}")
-                assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+                all_right(gang, runs)
                 return
     gave_up(runs[0])
-    assert named(runs[0]), (
-        f"the error names no variable that says how long to wait: {last_words(runs[0])}"
-    )
 
 
 @rule("ranks/partial-deletion")
@@ -71,6 +67,4 @@ def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) ->
                 f"{WAIT}={value!r}: an error that does not name it: {how}"
             )
             return
-        for rank, run in enumerate(runs):
-            right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
+        all_right(gang, runs)
