@@ -275,9 +275,13 @@ class _Reader:
         if "precision_file" not in self.content:  # else that the command loads another is judged
             read.append(atc.PRECISION_FILE)
         for option in filter(options.get, read):
-            path = self._place(options[option])
+            path = _placed(self.path, options[option])
             if path.is_file():
-                if fault := self._content_fault(option, path):
+                try:
+                    fault = content_fault(option, path)
+                except OSError as error:
+                    fault = f"cannot be read ({error.strerror})"
+                if fault:
                     yield f"--{option}={options[option]}: {path} {fault}."
                 continue
             if path.exists():
@@ -288,15 +292,9 @@ class _Reader:
             hint = f"did you mean {near}?" if near else "paths count from the release file."
             yield f"--{option}={options[option]}: there is no file {path}; {hint}"
 
-    def _content_fault(self, option: str, path: Path) -> str:
-        try:
-            return content_fault(option, path)
-        except OSError as error:
-            return f"cannot be read ({error.strerror})"
-
     def _toolchain(self) -> str:
         text = self._text("toolchain")
-        return str(self._place(text)) if os.sep in text else text
+        return str(_placed(self.path, text)) if os.sep in text else text
 
     def _soc(self, options: Mapping[str, str]) -> str:
         soc, option = self._text("soc"), options.get(atc.SOC, "")
@@ -332,11 +330,7 @@ class _Reader:
         return cards
 
     def _named(self, values: Mapping[str, str], *names: str) -> tuple[Path, ...]:
-        """Return the paths that options or variables of these names give, if they are set."""
-        return tuple(self._place(values[name]) for name in names if values.get(name))
-
-    def _place(self, text: str) -> Path:
-        return _placed(self.path, text)
+        return tuple(_placed(self.path, values[name]) for name in names if values.get(name))
 
     def _text(self, key: str) -> str:
         value = self.content.get(key, "-")
@@ -361,7 +355,7 @@ class _Reader:
         texts = [value] if isinstance(value, str) else value
         if not _is_texts(texts) or not all(texts) or any("\0" in each for each in texts):
             raise _Wrong(f"'{key}' is {repr(value)[:60]}; write a path, or a list of paths.")
-        return tuple(self._place(each) for each in texts)
+        return tuple(_placed(self.path, each) for each in texts)
 
     def _table(self, key: str, variables: Mapping[str, str]) -> dict[str, str]:
         value = self.content.get(key, {})

@@ -176,11 +176,8 @@ def _look_at_job(path: Path, language: Language) -> int:
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
-    """Return the atc to judge; empty if there is none.
-
-    It is the program of the command line if that is a path or the reference's command, otherwise
-    ``atc`` on PATH, otherwise that of the toolkit that the environment names.
-    """
+    """Return the atc to judge: the program of the command line if that is a path or the reference's
+    command, or ``atc`` on PATH, or that of the toolkit that the environment names, or nothing."""
     program = next((each for each in words if not _IS_SETTING.match(each)), "")
     if program == _REFERENCE:
         return "reference"
@@ -228,7 +225,6 @@ def _line(is_known: bool, text: str) -> str:
 
 
 def _name(options: Mapping[str, str]) -> str:
-    """Return the name of the command line's model, or of the current directory."""
     for key in ("model", atc.SINGLE_OP):
         if stem := Path(options.get(key, "")).stem:
             return stem

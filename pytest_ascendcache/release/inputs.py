@@ -41,10 +41,8 @@ def read_digests(release: Release) -> dict[str, str]:
 
 
 def package_stamps(release: Release) -> dict[str, str]:
-    """Return sizes and times, by path, of the files in directories that variables name.
-
-    Packages of operators are such directories. Byte code is left out: Python writes it as it runs.
-    """
+    """Return sizes and times, by path, of the files in directories that variables name, such as
+    packages of operators, without byte code: Python writes it as it runs."""
     found: dict[str, str] = {}
     for value in release.conversion_environment.values():
         for text in value.split(os.pathsep):
@@ -65,11 +63,8 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def external_data(model: Path) -> list[Path]:
-    """Return the existing files with the elements of an ONNX model's tensors.
-
-    The model is searched for their names instead of being parsed: this is cheap for a model of
-    2 GB and needs no package.
-    """
+    """Return the existing files with the elements of an ONNX model's tensors. The model is searched
+    for their names: that is cheap for 2 GB and needs no package."""
     info = model.stat()
     names = _locations(model, info.st_size, info.st_mtime_ns, info.st_ino)
     return [path for path in (model.parent / each for each in names) if path.is_file()]
@@ -92,11 +87,8 @@ def _locations(model: Path, size: int, *_: int) -> tuple[str, ...]:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the digest of a file of any size.
-
-    A large file is read again only if its time, size or inode changed. Reading it takes longer
-    than a tick of the clock, so a change after reading has another time.
-    """
+    """Return the digest of a file of any size; a large one is read again only if its time, size or
+    inode changed. Reading takes longer than a tick of the clock, so a later change shows."""
     info = path.stat()
     read = _sha256.__wrapped__ if info.st_size < _LARGE else _sha256
     return read(path, info.st_size, info.st_mtime_ns, info.st_ino)

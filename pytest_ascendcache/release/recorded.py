@@ -13,7 +13,7 @@ from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CUSTOM_OPP, KERNEL_OPTIONS, Release
 from pytest_ascendcache.release.inputs import external_data, file_sha256, files_of
 from pytest_ascendcache.release.onnx_parts import GRAPH, onnx_parts
-from pytest_ascendcache.release.problem import Problem, names
+from pytest_ascendcache.release.problem import Problem, listed, names
 
 _KINDS = {"0": "Caffe model", "1": "AIR model", "3": "TensorFlow model", "5": "ONNX model"}
 _ONNX = "5"
@@ -71,18 +71,17 @@ def _packages(release: Release) -> Iterator[tuple[str, Input]]:
         yield f"{CUSTOM_OPP} {number}", Input("operator package", digest, parts)
 
 
-def input_problems(golden: Mapping[str, Input], now: Mapping[str, Input]) -> list[Problem]:
+@listed
+def input_problems(golden: Mapping[str, Input], now: Mapping[str, Input]) -> Iterator[Problem]:
     """Return what changed since the manifest was written, one by one."""
-    found = []
     for name in sorted({*golden, *now}):
         before, after = golden.get(name), now.get(name)
         if before is None and after is not None:
-            found.append(Problem(f"{name} is given{_shown(after)}", "no such input, as approved"))
+            yield Problem(f"{name} is given{_shown(after)}", "no such input, as approved")
         elif after is None and before is not None:
-            found.append(Problem(f"{name} is not given", f"{name}{_shown(before)}, as approved"))
+            yield Problem(f"{name} is not given", f"{name}{_shown(before)}, as approved")
         elif before is not None and after is not None and before.value != after.value:
-            found.append(_changed(name, before, after))
-    return found
+            yield _changed(name, before, after)
 
 
 def _changed(name: str, before: Input, after: Input) -> Problem:

@@ -52,7 +52,8 @@ def sample_inputs(release: Release) -> Arrays:
         if np.dtype(dtype).kind == "f":
             found[name] = random.standard_normal(shape).astype(dtype)
         else:
-            most = min(rows.get(name, 2), _largest(dtype) + 1)
+            largest = int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
+            most = min(rows.get(name, 2), largest + 1)
             found[name] = random.integers(0, most, shape).astype(dtype)
             if name in rows:
                 found[name].flat[:1], found[name].flat[-1:] = 0, most - 1
@@ -120,13 +121,6 @@ def _onnx(release: Release) -> Any:
         return onnx.load(str(release.model), load_external_data=False)
     except Exception as error:  # protobuf's error differs between its implementations
         raise SamplesError(f"{release.model} cannot be read ({error}).") from None
-
-
-def _largest(dtype: str) -> int:
-    """Return the largest number of an integer type; 1 for bool."""
-    import numpy as np
-
-    return int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
 
 
 def _rows(graph: Any) -> dict[str, int]:
