@@ -18,8 +18,7 @@ from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.operators.singleop import parse_single_op
 from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.contents import content_fault
-from pytest_ascendcache.release.values import value_faults
+from pytest_ascendcache.release.values import content_fault, value_faults
 from pytest_ascendcache.words import instead, nearest
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
@@ -195,7 +194,9 @@ class _Reader:
         precision = self._path("precision_file", "a release has one precision file.")
         loaded = next(iter(self._named(options, atc.PRECISION_FILE)), None)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
-        written_here = self._operator_tables()
+        listed: Any = self.content.get("operators")
+        is_table = isinstance(listed, list) and any(isinstance(each, dict) for each in listed)
+        written_here = listed if is_table else []
         operator_files = () if written_here else self._paths("operators")
         if not written_here and not operator_files:
             operator_files = self._named(options, atc.SINGLE_OP)
@@ -278,11 +279,11 @@ class _Reader:
             path = _placed(self.path, options[option])
             if path.is_file():
                 try:
-                    fault = content_fault(option, path)
+                    problem = content_fault(option, path)
                 except OSError as error:
-                    fault = f"cannot be read ({error.strerror})"
-                if fault:
-                    yield f"--{option}={options[option]}: {path} {fault}."
+                    problem = f"cannot be read ({error.strerror})"
+                if problem:
+                    yield f"--{option}={options[option]}: {path} {problem}."
                 continue
             if path.exists():
                 yield f"--{option}={options[option]}: {path} is no regular file."
@@ -305,13 +306,6 @@ class _Reader:
         if not re.fullmatch(r"\w+", named := soc or option):
             raise _Wrong(f"the SoC is {named!r}; write one such as Ascend910B1.")
         return named
-
-    def _operator_tables(self) -> list[Any]:
-        """Operators that the release file itself has, as tables."""
-        value = self.content.get("operators")
-        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-            return value
-        return []
 
     def _operators(self, files: tuple[Path, ...], tables: list[Any]) -> tuple[OperatorSpec, ...]:
         try:

@@ -43,15 +43,12 @@ def read_digests(release: Release) -> dict[str, str]:
 def package_stamps(release: Release) -> dict[str, str]:
     """Return sizes and times, by path, of the files in directories that variables name, such as
     packages of operators, without byte code: Python writes it as it runs."""
-    found: dict[str, str] = {}
-    for value in release.conversion_environment.values():
-        for text in value.split(os.pathsep):
-            if os.path.isabs(text):  # noqa: PTH117 - a text that need not be a path
-                for path in files_of(Path(text)):
-                    if path.suffix != ".pyc":
-                        info = path.stat()
-                        found[str(path)] = f"{info.st_size} bytes of {info.st_mtime_ns}"
-    return found
+    values = release.conversion_environment.values()
+    texts = [text for value in values for text in value.split(os.pathsep)]
+    places = [Path(text) for text in texts if os.path.isabs(text)]  # noqa: PTH117 - of any kind
+    files = [path for place in places for path in files_of(place) if path.suffix != ".pyc"]
+    stats = {str(path): path.stat() for path in files}
+    return {path: f"{of.st_size} bytes of {of.st_mtime_ns}" for path, of in stats.items()}
 
 
 def files_of(path: Path) -> Iterator[Path]:

@@ -215,12 +215,9 @@ def copy_file(path: Path, directory: Path) -> None:
 
 @listed
 def outdated_kernels(release: Release) -> Iterator[Problem]:
-    """Report entries older than the knowledge base: nobody compiled with force since it changed.
-
-    Force removes every entry and compiles again, so that all entries are newer. Times are compared
-    in whole seconds, because CANN drops the rest when it reuses an entry. Raises
-    ``FileNotFoundError`` if a knowledge base does not exist or has no file.
-    """
+    """Report entries older than the knowledge base: nobody compiled with force, which renews all,
+    since it changed. Times are compared in whole seconds, because CANN drops the rest when it
+    reuses an entry. Raises ``FileNotFoundError`` for a knowledge base without a file."""
     newest = max(map(_newest, release.knowledge_base))
     for cache in compared_caches(release):
         directory = soc_directory(cache, release.soc)

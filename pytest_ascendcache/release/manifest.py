@@ -236,16 +236,14 @@ def _damage(content: Mapping[str, Any]) -> str:
     inputs, settings = content.get("inputs", {}), content.get("settings", {})
     if not isinstance(inputs, dict) or not isinstance(settings, dict):
         return "'inputs' or 'settings' is of another type"
-    of_input = {"kind": str, "value": str, "parts": dict}
-    of_kernel = {"operator": str, "sha256": str, "size": int}
-    for what, items, wanted in (
-        ("input", inputs, of_input),
-        ("kernel", content["kernels"], of_kernel),
-        ("kernel", model, of_kernel),
-    ):
-        for name, fields in items.items():
-            if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != wanted:
-                return f"the {what} '{name}' has not just {', '.join(wanted)}"
+    shape = {"kind": str, "value": str, "parts": dict}
+    for name, fields in inputs.items():
+        if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != shape:
+            return f"the input '{name}' has not just {', '.join(shape)}"
+    wanted = {"operator": str, "sha256": str, "size": int}
+    for name, fields in [*content["kernels"].items(), *model.items()]:
+        if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != wanted:
+            return f"the kernel '{name}' has not just {', '.join(wanted)}"
     return ""
 
 

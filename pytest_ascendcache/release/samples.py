@@ -26,13 +26,10 @@ class SamplesError(Exception):
 
 
 def sample_inputs(release: Release) -> Arrays:
-    """Return the release's own inputs, or generate some for the shapes of its ONNX model.
-
-    Generated inputs are the same every time. Floating-point inputs are normally distributed. Whole
-    numbers are row numbers if the input indexes a table, the first and the last row among them;
-    otherwise 0 and 1, as in a mask. Raises ``SamplesError`` if a file cannot be read, or the model
-    does not tell its inputs.
-    """
+    """Return the release's own inputs, or some for the shapes of its ONNX model, the same every
+    time. Floating-point inputs are normally distributed. Whole numbers are row numbers if the input
+    indexes a table, the first and the last row among them; otherwise 0 and 1, as in a mask. Raises
+    ``SamplesError`` if a file cannot be read, or the model does not tell its inputs."""
     if release.inputs is not None:
         return _read(release.inputs)
     import numpy as np

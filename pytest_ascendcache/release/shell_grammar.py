@@ -14,6 +14,7 @@ _OPERATORS = re.compile(
 )
 _REDIRECTIONS = ("&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
 _ENDS = " \t\n;&|<>()"
+_BLANKS = re.compile(r"(?:[ \t\r]|\\\n)*(?:#[^\n]*)?")
 _CLOSED_BY = {"if": "fi", "case": "esac", "for": "done", "while": "done", "until": "done"}
 _RESERVED = ("then", "elif", "else", "fi", "do", "done", "esac", "}", ";;")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -106,7 +107,8 @@ class Lexer:
     def token(self) -> _Token:
         """Return the next token; an empty one at the end."""
         while True:
-            self._skip_blanks()
+            blanks = _BLANKS.match(self.text, self.at)
+            self._to(blanks.end() if blanks else self.at)
             line, start = self.line, self.at
             if self.at >= len(self.text):
                 return _Token("", line, is_word=False)
@@ -133,10 +135,6 @@ class Lexer:
         self.line += text.count("\n")
         self.at = end
         return text
-
-    def _skip_blanks(self) -> None:
-        skipped = re.compile(r"(?:[ \t\r]|\\\n)*(?:#[^\n]*)?").match(self.text, self.at)
-        self._to(skipped.end() if skipped else self.at)
 
     def _redirect(self, operator: str) -> None:
         self._to(self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip(" \t")))
