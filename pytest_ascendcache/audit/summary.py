@@ -210,9 +210,8 @@ class Summary:
                 continue
             self._debugged(unit, judge.toolchains)
             if isinstance(judge, RankKernels) and len(judge.chips) > 1:
-                chips = ", ".join(
-                    f"{count} for {chip}" for chip, count in sorted(judge.chips.items())
-                )
+                each_chip = sorted(judge.chips.items())
+                chips = ", ".join(f"{number} for {chip}" for chip, number in each_chip)
                 detail = f"has kernels of several chips: {chips}"
                 self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
             machines = sorted(judge.toolchains.machines.items(), key=lambda each: -each[1].count)
@@ -227,11 +226,8 @@ class Summary:
             cache = self._kernel_cache(unit)
             for path, ini in self._read[cache].items() if judge.stamps else ():
                 for key, value in ini.stamps.items():
-                    said = {
-                        version: n for (name, version), n in judge.stamps.items() if name == key
-                    }
-                    for version, count in sorted(said.items()):
-                        if version != value:
+                    for (name, version), count in sorted(judge.stamps.items()):
+                        if name == key and version != value:
                             detail = (
                                 f"has {count} kernels of {key} {version[:40]}, and {path} says "
                                 f"{value[:40]}: they are older than their stamp"
