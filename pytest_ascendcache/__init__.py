@@ -11,61 +11,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_ascendcache.caches import Entry
-    from pytest_ascendcache.contract import (
-        CacheMode,
-        CompileOptions,
-        DebugConfig,
-        Delivered,
-        Fate,
-        Outcome,
-        PrecisionFile,
-        SelectMode,
+    from pytest_ascendcache.caches import Entry as Entry
+    from pytest_ascendcache.contract import CacheMode as CacheMode
+    from pytest_ascendcache.contract import CompileOptions as CompileOptions
+    from pytest_ascendcache.contract import DebugConfig as DebugConfig
+    from pytest_ascendcache.contract import Delivered as Delivered
+    from pytest_ascendcache.contract import Fate as Fate
+    from pytest_ascendcache.contract import Outcome as Outcome
+    from pytest_ascendcache.contract import PrecisionFile as PrecisionFile
+    from pytest_ascendcache.contract import SelectMode as SelectMode
+    from pytest_ascendcache.observation import CacheUnderTest as CacheUnderTest
+    from pytest_ascendcache.observation import Evidence as Evidence
+    from pytest_ascendcache.observation import NetworkRun as NetworkRun
+    from pytest_ascendcache.observation import NetworkUnderTest as NetworkUnderTest
+    from pytest_ascendcache.observation import NotDecidable as NotDecidable
+    from pytest_ascendcache.observation import Run as Run
+    from pytest_ascendcache.observation import StaticKernelsUnderTest as StaticKernelsUnderTest
+    from pytest_ascendcache.operators import OperatorSpec as OperatorSpec
+    from pytest_ascendcache.operators import TensorDesc as TensorDesc
+    from pytest_ascendcache.operators import read_single_op as read_single_op
+    from pytest_ascendcache.operators.network import read_network as read_network
+    from pytest_ascendcache.operators.short import operator as operator
+    from pytest_ascendcache.qualification.toolchain import (
+        reference_toolchain as reference_toolchain,
     )
-    from pytest_ascendcache.observation import (
-        CacheUnderTest,
-        Evidence,
-        NetworkRun,
-        NetworkUnderTest,
-        NotDecidable,
-        Run,
-        StaticKernelsUnderTest,
-    )
-    from pytest_ascendcache.operators import OperatorSpec, TensorDesc, read_single_op
-    from pytest_ascendcache.operators.network import read_network
-    from pytest_ascendcache.operators.short import operator
-    from pytest_ascendcache.qualification.toolchain import reference_toolchain
-    from pytest_ascendcache.ranks import Rank
-    from pytest_ascendcache.toolchains import ToolchainError
-    from pytest_ascendcache.words.wrong_use import WrongUse
+    from pytest_ascendcache.ranks import Rank as Rank
+    from pytest_ascendcache.toolchains import ToolchainError as ToolchainError
+    from pytest_ascendcache.words.wrong_use import WrongUse as WrongUse
 
-__all__ = [
-    "CacheMode",
-    "CacheUnderTest",
-    "CompileOptions",
-    "DebugConfig",
-    "Delivered",
-    "Entry",
-    "Evidence",
-    "Fate",
-    "NetworkRun",
-    "NetworkUnderTest",
-    "NotDecidable",
-    "OperatorSpec",
-    "Outcome",
-    "PrecisionFile",
-    "Rank",
-    "Run",
-    "SelectMode",
-    "StaticKernelsUnderTest",
-    "TensorDesc",
-    "ToolchainError",
-    "WrongUse",
-    "operator",
-    "read_network",
-    "read_single_op",
-    "reference_toolchain",
-]
 
 _PLACES = {
     "caches": ("Entry",),
@@ -86,6 +59,8 @@ _PLACES = {
     "words.wrong_use": ("WrongUse",),
 }
 """Where the names are defined."""
+
+__all__ = sorted(name for names in _PLACES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

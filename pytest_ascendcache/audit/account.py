@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pytest_ascendcache.audit.reading import Trouble
+from pytest_ascendcache.audit.reading import FirstFew
 from pytest_ascendcache.caches.elf import MAGIC
 from pytest_ascendcache.caches.recognition import CacheKind, split
 
@@ -66,8 +66,8 @@ class Account:
 
     entries: int = 0
     known: Counter[str] = field(default_factory=Counter)
-    unread: Trouble = field(default_factory=Trouble)
-    foreign: Trouble = field(default_factory=Trouble)
+    unread: FirstFew = field(default_factory=FirstFew)
+    foreign: FirstFew = field(default_factory=FirstFew)
 
     @property
     def names(self) -> int:

@@ -22,11 +22,9 @@ _NAME = b'"kernelName"'
 
 
 def foreign_name(fields: Mapping[str, Any], stem: str, data: bytes, folder: Folder) -> str:
-    """Return why a kernel is not the one that its file is named after; empty if it may be.
-
-    Old CANN gives a function another digest than its file. Then the object exports that function,
-    for the same operator, and no other file is named after it.
-    """
+    """Return why a kernel is not the one that its file is named after; empty if it may be. Old CANN
+    gives a function another digest than its file: then the object exports that function, for the
+    same operator, and no other file is named after it."""
     own = _DIGEST.search(stem)
     for name in () if is_plain(fields, stem) else kernel_names(fields):
         digest = _DIGEST.search(name)
@@ -72,11 +70,9 @@ def is_plain(fields: Mapping[str, Any], stem: str) -> bool:
 
 
 def missing_symbol(fields: Mapping[str, Any], data: bytes) -> str:
-    """Return why an object cannot have the kernel its metadata names; empty if it can.
-
-    Code that was stripped of its symbols has no function that a loader finds by its name. An object
-    without code, or without sections, says nothing about it.
-    """
+    """Return why an object cannot have the kernel its metadata names; empty if it can. In code that
+    was stripped of its symbols no loader finds it; an object without code or sections says
+    nothing."""
     # Tools add to a name: an object that contains its root is not examined further.
     roots = {name.partition("__kernel")[0]: name for name in kernel_names(fields)}
     names = {root: name for root, name in roots.items() if root.encode() not in data}

@@ -120,7 +120,7 @@ class KernelFolder(EntryJudge):
     def _alone(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
         """Judge an object or header, unless its metadata exists: then it is judged there."""
         metadata = (f"{stem}.json", f"{stem.removeprefix('lib')}.json")
-        if all(folder.look(each) is None for each in metadata):
+        if not any(map(folder.look, metadata)):
             files = Files(folder, (metadata[0], name))
             raise files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
@@ -175,8 +175,11 @@ class KernelFolder(EntryJudge):
     def _parts(self, metadata: Metadata) -> None:
         """Judge metadata of the old form, which lists the metadata of its parts."""
         listed = metadata.fields["jsonList"]
-        parts = [each.get("jsonFileName") for each in _objects(listed)]
-        if not parts or len(parts) != len(listed) or not all(map(_is_text, parts)):
+        parts = [
+            each.get("jsonFileName") if isinstance(each, dict) else None
+            for each in (listed if isinstance(listed, list) else ())
+        ]
+        if not parts or not all(isinstance(part, str) and part for part in parts):
             detail = f"jsonList is {str(listed)[:60]}, and no list of parts"
             raise metadata.blame(Check.METADATA, detail)
         for part in map(str, parts):
@@ -230,14 +233,6 @@ class KernelFolder(EntryJudge):
         if lower != stem and metadata.files.folder.look(f"{lower}.json"):
             detail = f"is the same kernel as {lower}.json: their names differ only in case"
             raise metadata.blame(Check.AGREEMENT, detail)
-
-
-def _objects(listed: object) -> list[dict[str, Any]]:
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _check_none(folder: Folder, name: str, beside: str, info: os.stat_result | None) -> None:

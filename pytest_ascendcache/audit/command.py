@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         directories = [_checked(each) for each in dict.fromkeys(options.directories)]
         edition = _edition(options.edition)
-        _check_numbers(options.seconds)
+        if options.seconds is not None and not 0 < options.seconds < float("inf"):
+            raise ValueError(f"--seconds={options.seconds:g} is no time; write a number above 0.")
         _check_output(options.json, directories)
     except ValueError as error:
         print(f"{_PROGRAM}: {translated(str(error), language)}", file=sys.stderr)
@@ -99,11 +100,6 @@ def _edition(name: str | None) -> Edition | None:
         return None if name is None else named(name)
     except NoEditionError as error:
         raise ValueError(f"--edition={name}: {error}") from None
-
-
-def _check_numbers(seconds: float | None) -> None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise ValueError(f"--seconds={seconds:g} is no time; write a number above 0.")
 
 
 def _check_output(path: Path | None, directories: Sequence[Path]) -> None:

@@ -124,14 +124,11 @@ class CardsOfJobs:
     def _looks_like_one(self, job: JobOfCards) -> bool:
         """Return whether directories that only count are cards: numbered from zero, with kernels
         in common."""
-        keys = [frozenset(self._keys(unit)) for unit in job.units.values()]
+        judges = (self.result.units[unit] for unit in job.units.values())
+        keys = [frozenset(each.keys) for each in judges if isinstance(each, _COMPARED)]
         filled = [each for each in keys if each]
         common = frozenset.intersection(*filled) if filled else frozenset()
         return count_from_zero(job.units) and bool(common)
-
-    def _keys(self, unit: str) -> array[int]:
-        judge = self.result.units[unit]
-        return judge.keys if isinstance(judge, _COMPARED) else numbers()
 
     def _compare(self, job: JobOfCards, whose: str) -> None:
         # Imported late: it needs numpy, and most caches belong to no ranks.
@@ -140,7 +137,11 @@ class CardsOfJobs:
         units = job.units
         names = partial(self._names, units)
         judges = {number: self.result.units[unit] for number, unit in sorted(units.items())}
-        own = self._own_devices(judges)
+        own = {
+            number: own_device(Counter(judge.devices))
+            for number, judge in judges.items()
+            if isinstance(judge, RankKernels) and judge.devices
+        }
         keys = {number: self._own_keys(judge, own.get(number)) for number, judge in judges.items()}
         differs = partial(_recorded, judges)
         for note in (compare_ranks(self.ledger, units, keys, names, differs), exchanged(own)):
@@ -174,7 +175,8 @@ class CardsOfJobs:
                 "its graphs are of other scripts than those of most cards: it compiles them while "
                 "the others wait"
             )
-            if not _has_most(scripts):
+            (_, most), (_, next_to_most) = Counter(scripts.values()).most_common(2)
+            if next_to_most == most:
                 other = next(each for each in scripts if scripts[each] != scripts[number])
                 detail = (
                     f"its graphs and those of card {other} are of different scripts: the cards "
@@ -185,14 +187,6 @@ class CardsOfJobs:
             others = next((each for each in chips.values() if each != chips[number]), "")
             detail = f"has kernels for {chips[number]}, and other cards have those for {others}"
             self.ledger.add(Check.ONE_TOOLCHAIN, units[number], detail)
-
-    def _own_devices(self, judges: Mapping[int, EntryJudge]) -> dict[int, int]:
-        devices = {
-            number: Counter(judge.devices)
-            for number, judge in judges.items()
-            if isinstance(judge, RankKernels) and judge.devices
-        }
-        return {number: own_device(each) for number, each in devices.items()}
 
     def _own_keys(self, judge: EntryJudge, device: int | None) -> array[int]:
         """Return the keys of the kernels that a card will look for."""
@@ -226,15 +220,8 @@ def _recorded(judges: Mapping[int, EntryJudge], rank: int) -> str:
 
 
 def _odd(said: Mapping[int, str]) -> list[int]:
-    """Return the cards that say something else than most."""
     most = Counter(said.values()).most_common(1)
     return [number for number, each in said.items() if each != most[0][0]]
-
-
-def _has_most(said: Mapping[int, str]) -> bool:
-    """Return whether more cards say one thing than any other."""
-    (_, most), *others = Counter(said.values()).most_common(2)
-    return not others or others[0][1] < most
 
 
 def _empty(kind: CacheKind, ledger: Ledger) -> EntryJudge:

@@ -7,14 +7,15 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.reading import CannotRead, Content, Folder, is_large
+from pytest_ascendcache.audit.reading import CannotRead, Content, FirstFew, Folder, is_large
 from pytest_ascendcache.audit.whole import WrongDigest, damage, elf_damage
 from pytest_ascendcache.caches.chips import CHIP, is_same_chip
 from pytest_ascendcache.caches.elf import MAGIC, ElfError, named_sections
@@ -44,6 +45,7 @@ _VERSIONS = frozenset(
 """Fields in which a toolchain may record its name or version."""
 
 _SHOWN = 12
+_few = partial(FirstFew, most=_SHOWN)
 _LONGEST = 200
 
 
@@ -76,8 +78,12 @@ def reported(ledger: Ledger) -> Iterator[None]:
 
 @dataclass
 class EntryJudge(ABC):
-    """Judges the files of one unit: one SoC's cache, one rank's kernels, one compile's outputs."""
+    """Judges the files of one unit: one SoC's cache, one rank's kernels, one compile's outputs.
 
+    ``alone`` are names of files without which, by themselves, an entry cannot be used.
+    """
+
+    alone: ClassVar[re.Pattern[str]] = re.compile("(?!)")
     ledger: Ledger
     entries: int = 0
 
@@ -92,55 +98,44 @@ class EntryJudge(ABC):
         whether the file is part of an entry. Raises ``EntryProblem`` if the entry breaks a rule,
         and ``CannotRead`` or ``ChangedWhileRead`` if a file cannot be judged."""
 
-    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:  # noqa: ARG002
+    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
         """Return whether what is no regular file is in the place of an entry's file, for which the
         entry is blamed. Raises ``EntryProblem`` unless that happens at another file of it."""
+        if self.alone.fullmatch(name) is not None:
+            detail = f"is {kind_of(info)}, no file that a toolchain may read"
+            raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
         return False
 
 
 @dataclass
 class Toolchains:
-    """How many kernels of a unit each toolchain made, and the paths of the first few.
-
-    ``machines`` counts the machines of the objects, as their ELF headers number them, and
-    ``debugged`` those with debugging information.
+    """The kernels of a unit by the toolchains that made them, those by the machines of the objects,
+    as their ELF headers number them, and those that are ``debugged``: with debugging information.
     """
 
-    machines: Counter[int] = field(default_factory=Counter)
-    of_machine: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    counts: Counter[str] = field(default_factory=Counter)
-    kernels: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    debugged: int = 0
-    with_debugging: list[str] = field(default_factory=list)
+    makers: defaultdict[str, FirstFew] = field(default_factory=lambda: defaultdict(_few))
+    machines: defaultdict[int, FirstFew] = field(default_factory=lambda: defaultdict(_few))
+    debugged: FirstFew = field(default_factory=_few)
     _last: tuple[bytes, str] = (b"", "")
 
     def add(self, metadata: Mapping[str, Any], data: bytes, path: str) -> None:
         """Count the kernel ``data``. Its metadata can name anything, so makers are limited."""
-        machine = int.from_bytes(data[18:20], "little")
-        self.machines[machine] += 1
-        if len(self.of_machine[machine]) < _SHOWN:
-            self.of_machine[machine].append(path)
+        self.machines[int.from_bytes(data[18:20], "little")].add(path)
         if b".debug_info" in data:
-            self.debugged += 1
-            if len(self.with_debugging) < _SHOWN:
-                self.with_debugging.append(path)
+            self.debugged.add(path)
         comment, maker = self._last
         plain = "target" not in metadata and _VERSIONS.isdisjoint(metadata)
         # Nearly every kernel has the maker of the one before, which saves parsing its ELF file.
         if not (plain and comment and comment in data):
             maker = made_by(metadata, data)
             self._last = (_comment(data) if plain else b"", maker)
-        if maker and (maker in self.counts or len(self.counts) < _SHOWN):
-            self.counts[maker] += 1
-            if len(self.kernels[maker]) < _SHOWN:
-                self.kernels[maker].append(path)
+        if maker and (maker in self.makers or len(self.makers) < _SHOWN):
+            self.makers[maker].add(path)
 
 
 class Files(NamedTuple):
-    """The names of one entry's files in a folder, whether or not they exist.
-
-    They are removed together. Without names, no removal is suggested.
-    """
+    """The names of one entry's files in a folder, whether or not they exist, which are removed
+    together; without names, no removal is suggested."""
 
     folder: Folder
     names: tuple[str, ...]

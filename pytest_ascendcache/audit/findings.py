@@ -66,10 +66,8 @@ class FindingsOfRule:
 
 @dataclass(frozen=True)
 class Removal:
-    """The files of one broken entry, or one useless file, as raw paths in the audited directory.
-
-    They may be removed only if all are still as the audit saw them, missing ones included.
-    """
+    """The files of one broken entry, or one useless file, as raw paths in the audited directory, to
+    be removed only if all are still as the audit saw them, missing ones included."""
 
     rule: str
     reason: str

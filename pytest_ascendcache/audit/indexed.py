@@ -7,6 +7,7 @@ of msopgen, ``kernel/config/<SoC>``; facts ``field-evidence`` section 1.2.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
@@ -17,7 +18,6 @@ from pytest_ascendcache.audit.entries import (
     Files,
     Metadata,
     check_whole,
-    kind_of,
     read_metadata,
 )
 from pytest_ascendcache.audit.findings import Check
@@ -34,6 +34,7 @@ class GeGraphs(EntryJudge):
     in the directory ``place``: GE joins it to their names. ``weights`` counts files of weights that
     graphs have outside of themselves."""
 
+    alone = re.compile(r".*\.(om|rdcpkt|idx)", re.DOTALL)
     _: KW_ONLY
     place: str
     weights: int = 0
@@ -59,7 +60,8 @@ class GeGraphs(EntryJudge):
         listed = index.fields.get("cache_file_list")
         if not isinstance(listed, list):
             raise index.blame(Check.METADATA, "has no cache_file_list, which GE reads")
-        if not listed or not all(map(_names_a_graph, listed)):
+        names = [isinstance(each, dict) and each.get("cache_file_name") for each in listed]
+        if not names or not all(isinstance(each, str) and each for each in names):
             detail = f"cache_file_list is {str(listed)[:60]}, and names no graph"
             raise index.blame(Check.METADATA, detail)
         for each in listed:
@@ -71,12 +73,6 @@ class GeGraphs(EntryJudge):
                 detail = f"graph_key is {said[:90]}, and the file's name is another key's"
                 raise index.blame(Check.AGREEMENT, detail)
         return True
-
-    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
-        if split(name)[1] not in (".om", ".rdcpkt", ".idx"):
-            return False
-        detail = f"is {kind_of(info)}, no file that a toolchain may read"
-        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
 
 class PackageConfig(EntryJudge):
@@ -99,11 +95,6 @@ class PackageConfig(EntryJudge):
                 detail = f"has two kernels for {simple[:80]}: {before[:80]} and {path[:80]}"
                 raise config.blame(Check.AGREEMENT, detail)
         return True
-
-
-def _names_a_graph(listed: object) -> bool:
-    name = listed.get("cache_file_name") if isinstance(listed, dict) else None
-    return isinstance(name, str) and bool(name)
 
 
 def _named(index: Metadata, path: str, place: str) -> None:

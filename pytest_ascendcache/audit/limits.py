@@ -35,10 +35,7 @@ class Ini:
 
 
 def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
-    """Read an ``op_cache.ini`` as CANN does: line by line, sections only at the start of a line.
-
-    The edition of the documents decides which keys and values are wrong.
-    """
+    """Read an ``op_cache.ini`` as CANN does: line by line, sections only at the start of a line."""
     text = data.decode("utf-8", "replace")
     values: dict[str, str] = {}
     section, behind, stray, other, twice = "", "", "", "", ""
@@ -61,8 +58,12 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
     problems = [*([twice] if twice else []), *_of_values(values, edition or default())]
     if stamps := _of_stamps(text):
         problems.insert(0, stamps)
-    unread = _why_unread(text, other)
-    if problem := unread or _of_text(behind, stray):
+    problem = unread = _why_unread(text, other)
+    if behind and not unread:
+        problem = f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
+    elif stray and not unread:
+        problem = f"sets {stray} outside of [{SECTION}]"
+    if problem:
         problems.insert(0, problem)
     return Ini(values, tuple(problems), counts=not unread)
 
@@ -85,14 +86,6 @@ def _why_unread(text: str, other: str) -> str:
     if other and other < SECTION:
         return f"has a section [{other}]: CANN meets it first and ignores the whole file"
     return ""
-
-
-def _of_text(behind: str, stray: str) -> str:
-    """Return which key CANN does not find; empty if it finds all. ``behind`` is a key on the
-    section's own line and ``stray`` one outside of any section."""
-    if behind:
-        return f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
-    return f"sets {stray} outside of [{SECTION}]" if stray else ""
 
 
 def _of_stamps(text: str) -> str:
@@ -168,10 +161,8 @@ def limits_of(
 
 @dataclass
 class AgingForecast:
-    """Sizes and access times of a SoC's entries; a million entries take 16 MB.
-
-    ``total`` is the bytes of all files. Only the least recently used entries are kept by name.
-    """
+    """Sizes and access times of a SoC's entries; a million take 16 MB. ``total`` is the bytes of
+    all files. Only the least recently used entries are kept by name."""
 
     total: int = 0
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -194,11 +185,8 @@ class AgingForecast:
     def would_go(
         self, limits: CacheLimits, now: float, idle: int = HALF_AN_HOUR
     ) -> tuple[int, int]:
-        """Return how many entries the next run ages, and their bytes.
-
-        It ages the oldest first until the retained share is left, but none that was used in the
-        last ``idle`` seconds.
-        """
+        """Return how many entries the next run ages, and their bytes: the oldest first until the
+        retained share is left, but none that was used in the last ``idle`` seconds."""
         if limits.bytes is None or self.total <= limits.bytes or not self.sizes:
             return 0, 0
         gone, left = 0, self.total

@@ -279,6 +279,7 @@ class GraphCache(EntryJudge):
     ``keys`` stand for the graphs' file names, ``scripts`` is that digest, of any role.
     """
 
+    alone = GRAPH_FILE
     keys: array[int] = field(default_factory=numbers)
     scripts: str = ""
 
@@ -302,12 +303,6 @@ class GraphCache(EntryJudge):
             raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
         check_whole(files, name, info)
         return True
-
-    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
-        if GRAPH_FILE.fullmatch(name) is None:
-            return False
-        detail = f"is {kind_of(info)}, no file that a toolchain may read"
-        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
     def _dependencies(self, folder: Folder, name: str, role: str) -> None:
         graph = f"{role}compile_cache_0.mindir"

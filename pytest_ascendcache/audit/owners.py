@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
+from functools import partial
 
 from pytest_ascendcache.audit.findings import Check, Ledger
+from pytest_ascendcache.audit.reading import FirstFew
 
 _NAMED = 20
 """How many paths of one owner are named."""
@@ -19,29 +21,24 @@ class Owners:
     own."""
 
     def __init__(self) -> None:
-        self._counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        self._named: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        self._caches: defaultdict[str, defaultdict[int, FirstFew]] = defaultdict(
+            lambda: defaultdict(partial(FirstFew, most=_NAMED))
+        )
 
     def add(self, directory: str, path: str, owner: int) -> None:
         """Count a file or directory that lies in (or is) a cache's ``directory``."""
-        cache = cache_of(directory)
-        self._counts[cache][owner] += 1
-        if self._counts[cache][owner] <= _NAMED:
-            self._named[cache, owner].append(path)
+        self._caches[cache_of(directory)][owner].add(path)
 
     def conclude(self, ledger: Ledger) -> None:
-        """Report the files of every owner but the one with most of a cache.
-
-        Other users can neither renew their access times nor remove them.
-        """
-        for cache, counts in self._counts.items():
-            (most, of_most), *others = counts.most_common()
-            for owner, count in others:
+        """Report the files of every owner but the one with most of a cache."""
+        for owners in self._caches.values():
+            (most, of_most), *others = sorted(owners.items(), key=lambda each: -each[1].count)
+            for owner, files in others:
                 detail = (
-                    f"is one of {count} of user {owner}; {of_most} are of user {most}: neither can "
-                    "renew or remove the other's"
+                    f"is one of {files.count} of user {owner}; {of_most.count} are of user {most}: "
+                    "neither can renew or remove the other's"
                 )
-                for path in self._named[cache, owner]:
+                for path in files.first:
                     ledger.add(Check.ONE_OWNER, path, detail)
 
 

@@ -100,7 +100,6 @@ class RemovalPlan:
 
 
 def _quoted(text: str | bytes) -> bytes:
-    """Quote any text as one word of a POSIX shell."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return b"'" + raw.replace(b"'", b"'\\''") + b"'"
 

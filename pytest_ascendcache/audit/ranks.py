@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -63,7 +63,8 @@ def compare_ranks(
                     )
                 ledger.add(Check.RANKS_AGREE, directories[rank], detail)
     union = _union(sets)
-    for rank in _absent(sets):
+    # A host may have only some ranks of a job.
+    for rank in sorted({*range(min(sets), max(sets))} - sets.keys()):
         near = re.sub(rf"(?<!\d){min(sets)}(?!\d)", str(rank), directories[min(sets)], count=1)
         detail = f"rank {rank} has no directory: {_waiting(sets, union)}"
         ledger.add(Check.RANKS_AGREE, near, detail)
@@ -132,18 +133,11 @@ def _waiting(sets: Mapping[int, Keys], union: Keys) -> str:
     )
 
 
-def _absent(ranks: Mapping[int, object]) -> Iterator[int]:
-    """Return missing ranks between the first and the last: a host may have only some of a job."""
-    return (rank for rank in range(min(ranks), max(ranks)) if rank not in ranks)
-
-
 def compare_objects(
     ledger: Ledger, directories: Mapping[int, str], kernels: Mapping[int, RankKernels], names: Names
 ) -> tuple[int, int]:
-    """Report kernels that differ from rank to rank.
-
-    Returns how many kernels are the same, and the bytes that one copy of each would save.
-    """
+    """Report kernels that differ from rank to rank. Returns how many kernels are the same, and the
+    bytes that one copy of each would save."""
     ranks = sorted(kernels)
     keys = _joined([kernels[rank].whole for rank in ranks])
     owners = np.repeat(ranks, [len(kernels[rank].whole) for rank in ranks])

@@ -10,7 +10,7 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +25,6 @@ _PART = 1 << 20
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 """What following a link says that leads to nothing."""
-
-_SHOWN = 5
 
 
 def short(data: bytes) -> int:
@@ -48,16 +46,17 @@ class CannotRead(Exception):
 
 
 @dataclass
-class Trouble:
-    """How many things could not be read properly, and the first few."""
+class FirstFew:
+    """How many things there are, and the first few of them, ``most`` at the most."""
 
+    most: int = 5
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def add(self, what: str) -> None:
         """Count one."""
         self.count += 1
-        if len(self.first) < _SHOWN:
+        if len(self.first) < self.most:
             self.first.append(what)
 
     def __str__(self) -> str:
@@ -151,11 +150,10 @@ class Folder:
 
     def is_link(self, name: str) -> bool:
         """Return whether a name is a link, wherever that leads."""
-        try:
+        with suppress(OSError):
             info = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
-        except OSError:
-            return False
-        return stat.S_ISLNK(info.st_mode)
+            return stat.S_ISLNK(info.st_mode)
+        return False
 
     def has(self, name: str) -> bool:
         """Return whether a name exists, at a third of the cost of :meth:`look`."""

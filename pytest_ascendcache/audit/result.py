@@ -11,7 +11,7 @@ from pytest_ascendcache.audit.account import Account
 from pytest_ascendcache.audit.entries import EntryJudge
 from pytest_ascendcache.audit.findings import Check, FindingsOfRule
 from pytest_ascendcache.audit.limits import megabytes
-from pytest_ascendcache.audit.reading import Trouble
+from pytest_ascendcache.audit.reading import FirstFew
 from pytest_ascendcache.caches.recognition import CacheKind
 from pytest_ascendcache.contract import Level, Verdict, load_rules
 
@@ -53,9 +53,9 @@ class Audit:
     found: Mapping[Check, FindingsOfRule] = field(default_factory=dict)
     notes: dict[Check, list[str]] = field(default_factory=dict)
     inapplicable: dict[Check, str] = field(default_factory=dict)
-    unlisted: Trouble = field(default_factory=Trouble)
+    unlisted: FirstFew = field(default_factory=FirstFew)
     account: Account = field(default_factory=Account)
-    changed: Trouble = field(default_factory=Trouble)
+    changed: FirstFew = field(default_factory=FirstFew)
     stopped: str = ""
     directories: int = 0
     files: int = 0

@@ -53,10 +53,9 @@ def audit(
 ) -> Audit:
     """Read every file below ``directory`` once.
 
-    ``environment`` supplies limits that no file sets (default: this process's environment).
-    ``suggest`` is called with files whose removal mends the cache. The ``edition`` of CANN's
-    documents decides what ini files and variables mean. A ``watch`` limits the time and tells how
-    far it is; with one, SIGINT ends the search and what was found so far is returned.
+    ``environment`` supplies limits that no file sets (default: this process's). ``suggest`` is
+    called with files whose removal mends the cache. A ``watch`` limits the time and tells how far
+    it is; with one, SIGINT ends the search and what was found so far is returned.
     """
     scan = _Scan(directory.absolute(), Ledger(suggest), watch)
     return scan.run(os.environ if environment is None else environment, edition or default())
@@ -96,7 +95,11 @@ class _Scan:
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
         walk = Walk(
-            result.directory, self._reader, self._failed, result.changed.add, self._too_deep
+            result.directory,
+            self._reader,
+            failed=lambda path, error: result.unlisted.add(f"{path}: {error.strerror}"),
+            changed=result.changed.add,
+            too_deep=lambda path: self._unread(path, "is deeper than the search goes"),
         )
         try:
             for visit in walk:
@@ -119,12 +122,6 @@ class _Scan:
         Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
         result.renewed = self._reader.renewed
         return result
-
-    def _failed(self, path: str, error: OSError) -> None:
-        self._result.unlisted.add(f"{path}: {error.strerror}")
-
-    def _too_deep(self, path: str) -> None:
-        self._unread(path, "is deeper than the search goes")
 
     def _unread(self, path: str, reason: str) -> None:
         self._result.account.unread.add(f"{printable(path)}: {reason}")
@@ -194,12 +191,11 @@ class _Scan:
         if unit not in units:
             self._result.kinds[unit] = place.kind
             path = str(self._result.directory / unit)
-            if place.kind is CacheKind.SOC:
-                chip = chip_of(path.rpartition("/")[2])
-                units[unit] = SocCache(self._ledger, seen=self._seen, chip=chip)
-            elif place.kind is CacheKind.KERNELS:
-                chip = chip_of(unit or path)
-                units[unit] = KernelFolder(self._ledger, seen=self._seen, chip=chip)
+            if place.kind in (CacheKind.SOC, CacheKind.KERNELS):
+                is_soc = place.kind is CacheKind.SOC
+                chip = chip_of(path.rpartition("/")[2] if is_soc else unit or path)
+                kind = SocCache if is_soc else KernelFolder
+                units[unit] = kind(self._ledger, seen=self._seen, chip=chip)
             elif place.kind is CacheKind.STATIC_INSTALLED:
                 units[unit] = AuditedInstallation(self._ledger, unit=unit)
             elif place.kind is CacheKind.SCRATCH:
@@ -260,7 +256,6 @@ class _Scan:
         judge: EntryJudge | None,
         place: CachePlace | None,
     ) -> None:
-        """Enter a regular file in the account."""
         account = self._result.account
         if is_judged:
             account.entries += 1
@@ -277,7 +272,6 @@ class _Scan:
             account.foreign.add(printable(folder.path(name)))
 
     def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Count a file and check its owner and mode."""
         self._result.files += 1
         self._result.bytes += info.st_size
         self._attributes(folder, name, info)
@@ -317,7 +311,6 @@ class _Scan:
         self._no_plain(folder, name, kind, is_needed=False)
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Check owner and mode of a cache's file or, without a name, of its directory."""
         what, size = ("the file", info.st_size) if name else ("the directory", 0)
         self._closed += bool(name) and not info.st_mode & 0o444
         if detail := _open_to_all(info, what):

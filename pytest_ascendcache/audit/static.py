@@ -22,7 +22,6 @@ from pytest_ascendcache.audit.entries import (
     Files,
     check_object,
     check_whole,
-    kind_of,
     made_by,
     other_chip,
     read_metadata,
@@ -58,6 +57,7 @@ class StaticOutputs(EntryJudge):
     ``closed`` counts those that do not say it.
     """
 
+    alone = re.compile(r".*\.run", re.DOTALL)
     _: KW_ONLY
     selected: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     gathered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -124,15 +124,10 @@ class StaticOutputs(EntryJudge):
                 raise index.blame(Check.METADATA, detail)
             path = Path(value)
             own = folder.look("/".join(("..", *path.parts[-2:]))) is not None
-            if ".." in path.parts or not path.is_absolute() or (not own and _exists(path)):
+            lies_elsewhere = not own and os.path.lexists(path)
+            if ".." in path.parts or not path.is_absolute() or lies_elsewhere:
                 detail = f"{value[:200]!r} is the package of another directory: it is installed"
                 raise index.blame(Check.NAMES_INSIDE, detail)
-
-    def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
-        if split(name)[1] != ".run":
-            return False
-        detail = f"is {kind_of(info)}, no file that a toolchain may read"
-        raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
 
     def conclude(self, packed: Sequence[Set[str]]) -> None:
         """Report runs that selected operators and have no package of them, neither their own nor
@@ -200,13 +195,6 @@ class StaticOutputs(EntryJudge):
             self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return os.path.lexists(path)
-    except ValueError:
-        return False
-
-
 @dataclass
 class AuditedInstallation(EntryJudge):
     """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC.
@@ -216,6 +204,7 @@ class AuditedInstallation(EntryJudge):
     ``undigested`` counts those whose metadata has no digest.
     """
 
+    alone = re.compile(r".*\.json", re.DOTALL)
     _: KW_ONLY
     unit: str
     indexed: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -251,10 +240,7 @@ class AuditedInstallation(EntryJudge):
         return True
 
     def no_file(self, folder: Folder, name: str, info: os.stat_result) -> bool:
-        if split(name)[1] == ".json":
-            detail = f"is {kind_of(info)}, no file that a toolchain may read"
-            raise Files(folder, ()).blame(Check.WHOLE_ENTRIES, name, detail, info)
-        return split(name)[1] == ".o"
+        return super().no_file(folder, name, info) or split(name)[1] == ".o"
 
     def conclude(self) -> None:
         """Compare the packages that are installed with those that are selected and indexed."""
@@ -269,7 +255,9 @@ class AuditedInstallation(EntryJudge):
                 self._unnamed(kernel, indexed.keys())
             for path, key in sorted(indexed.items()):
                 if (own := self.packed[path]) and key not in own:
-                    unlike = _difference(min(own), key)
+                    unlike = ""
+                    with suppress(ValueError):  # of a key that is not read
+                        unlike = f" ({difference(min(own), key)})"
                     detail = (
                         f"names {path[:120]} for {key[:120]}, which its package has for "
                         f"{min(own)[:120]}{unlike}: operators get a kernel that is not theirs"
@@ -354,8 +342,7 @@ def selected_packages(text: bytes) -> list[str]:
 
 
 def _check_kernel(folder: Folder, stem: str, chip: str) -> bool:
-    """Judge an installed kernel; return whether its metadata has no digest, as CANN's own has
-    none."""
+    """Judge an installed kernel; return whether its metadata has no digest, as CANN's own."""
     # The index names the package as a whole, so no removal of single files is suggested.
     files = Files(folder, ())
     metadata = read_metadata(files, f"{stem}.json")
@@ -402,13 +389,6 @@ def _unlike(kernel: dict[str, Any], folder: Folder, path: str) -> str:
         mine, own = described.get(name), metadata.fields.get(name) if metadata else None
         if mine is not None and own is not None and mine != own:
             return f"{name} is {str(mine)[:60]} here and {str(own)[:60]} in its metadata"
-    return ""
-
-
-def _difference(own: str, key: str) -> str:
-    """Return in what two keys differ, in brackets; empty if they are not read."""
-    with suppress(ValueError):
-        return f" ({difference(own, key)})"
     return ""
 
 

@@ -31,10 +31,8 @@ _INI, _VERSION = "op_cache.ini", "version.info"
 
 @dataclass(frozen=True)
 class Summary:
-    """Completes the result of a pass; ``now`` is in seconds since the epoch.
-
-    ``environment`` supplies limits that no file sets, and ``edition`` what ini files mean.
-    """
+    """Completes the result of a pass; ``now`` is in seconds since the epoch, and ``environment``
+    supplies limits that no file sets."""
 
     result: Audit
     ledger: Ledger
@@ -106,10 +104,8 @@ class Summary:
         return parent if unit or parent.name == "kernel_cache" else None
 
     def _inis(self, cache: Path | None) -> dict[str, Ini]:
-        """Read the files that set limits, by path, and report what is wrong with them.
-
-        The place that the document names comes before the place where CANN writes the file.
-        """
+        """Read the files that set limits, by path, the place that the document names first, and
+        report what is wrong with them."""
         if cache is None:
             return {}
         places = [cache.parent, cache] if cache.name == "kernel_cache" else [cache]
@@ -177,20 +173,24 @@ class Summary:
         for unit, judge in sorted(self.result.units.items()):
             if isinstance(judge, (KernelFolder, RankKernels)):
                 group = groups[self._group(unit)]
-                for name, count in judge.toolchains.counts.items():
+                for name, made in judge.toolchains.makers.items():
                     # Some toolchains add the chip they compile for to their own name.
-                    plain = CHIP.sub("<SoC>", name)
-                    group.counts[plain] += count
-                    group.kernels[plain] += judge.toolchains.kernels[name]
+                    plain = group.makers[CHIP.sub("<SoC>", name)]
+                    plain.count += made.count
+                    plain.first += made.first
         notes = self._notes(Check.ONE_TOOLCHAIN)
         for where, group in groups.items():
-            counts = sorted(group.counts.items(), key=lambda each: (-each[1], each[0]))
-            makers = "; ".join(f"{count} kernels by '{printable(name)}'" for name, count in counts)
+            counts = sorted(group.makers.items(), key=lambda each: (-each[1].count, each[0]))
+            makers = "; ".join(
+                f"{made.count} kernels by '{printable(name)}'" for name, made in counts
+            )
             if counts:
                 notes.append(f"{printable(where or '.')}: {makers}")
-            for name, count in counts[1:]:
-                detail = f"is one of {count} kernels by '{printable(name)}'; there are {makers}"
-                for path in group.kernels[name]:
+            for name, made in counts[1:]:
+                detail = (
+                    f"is one of {made.count} kernels by '{printable(name)}'; there are {makers}"
+                )
+                for path in made.first:
                     self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
         if not notes:
             self.result.inapplicable[Check.ONE_TOOLCHAIN] = "its kernels do not say who made them"
@@ -210,27 +210,24 @@ class Summary:
                 continue
             self._debugged(unit, judge.toolchains)
             if isinstance(judge, RankKernels) and len(judge.chips) > 1:
-                chips = ", ".join(
-                    f"{count} for {chip}" for chip, count in sorted(judge.chips.items())
-                )
+                each_chip = sorted(judge.chips.items())
+                chips = ", ".join(f"{number} for {chip}" for chip, number in each_chip)
                 detail = f"has kernels of several chips: {chips}"
                 self.ledger.add(Check.ONE_TOOLCHAIN, unit or ".", detail)
-            (_, most), *others = judge.toolchains.machines.most_common() or [(0, 0)]
+            machines = sorted(judge.toolchains.machines.items(), key=lambda each: -each[1].count)
             # Another compiler's objects have been reported as that.
-            for machine, count in others if len(judge.toolchains.counts) < 2 else ():
+            for machine, objects in machines[1:] if len(judge.toolchains.makers) < 2 else ():
+                count, most = objects.count, machines[0][1].count
                 detail = f"is one of {count} objects for the machine {machine:#x}; {most} are not"
-                for path in judge.toolchains.of_machine[machine]:
+                for path in objects.first:
                     self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
             if not isinstance(judge, SocCache):
                 continue
             cache = self._kernel_cache(unit)
             for path, ini in self._read[cache].items() if judge.stamps else ():
                 for key, value in ini.stamps.items():
-                    said = {
-                        version: n for (name, version), n in judge.stamps.items() if name == key
-                    }
-                    for version, count in sorted(said.items()):
-                        if version != value:
+                    for (name, version), count in sorted(judge.stamps.items()):
+                        if name == key and version != value:
                             detail = (
                                 f"has {count} kernels of {key} {version[:40]}, and {path} says "
                                 f"{value[:40]}: they are older than their stamp"
@@ -240,14 +237,15 @@ class Summary:
     def _debugged(self, unit: str, kernels: Toolchains) -> None:
         """Report kernels with debugging information beside others: a debug switch was on when they
         were stored. Where all have it, the toolchain may always add it."""
-        others = kernels.machines.total() - kernels.debugged
-        for path in kernels.with_debugging if others else ():
+        debugged = kernels.debugged.count
+        others = sum(each.count for each in kernels.machines.values()) - debugged
+        for path in kernels.debugged.first if others else ():
             detail = (
-                f"is one of {kernels.debugged} kernels with debugging information, and {others} "
+                f"is one of {debugged} kernels with debugging information, and {others} "
                 "have none: results of debugging are not to be cached"
             )
             self.ledger.add(Check.ONE_TOOLCHAIN, path, detail)
-        if kernels.debugged and not others:
+        if debugged and not others:
             note = f"{printable(unit or '.')}: all kernels have debugging information"
             self._notes(Check.ONE_TOOLCHAIN).append(note)
 
@@ -258,13 +256,13 @@ class Summary:
         for unit, judge in sorted(self.result.units.items()):
             if not isinstance(judge, KernelFolder) or not judge.chip:
                 continue
-            for maker, paths in judge.toolchains.kernels.items():
+            for maker, made in judge.toolchains.makers.items():
                 if said := other_chip(maker, judge.chip):
                     detail = (
-                        f"is one of {judge.toolchains.counts[maker]} kernels for {said[:40]}, "
+                        f"is one of {made.count} kernels for {said[:40]}, "
                         f"and the directory is of {judge.chip}"
                     )
-                    for path in paths:
+                    for path in made.first:
                         self.ledger.add(Check.AGREEMENT, path, detail)
                     break
             else:

@@ -63,31 +63,22 @@ def damage(suffix: str, read: Read, size: int) -> str | None:
         return _of_zip(read, size)
     if suffix == ".run":
         return _of_package(read, size)
-    if suffix in _TEXTS:
-        return _TEXTS[suffix](read(0, size))
+    if suffix in (".json", ".py"):
+        return _of_text(suffix, read(0, size))
     if suffix in _PROTOBUF:
         return protobuf_damage(read, size, _PROTOBUF[suffix])
     return None
 
 
-def _of_json(data: bytes) -> str:
+def _of_text(suffix: str, data: bytes) -> str:
+    """Judge a text that a toolchain reads of an operator package."""
     try:
-        json.loads(data)
-    except (ValueError, RecursionError) as error:
-        return f"is no JSON ({error})"
-    return ""
-
-
-def _of_python(data: bytes) -> str:
-    try:
-        ast.parse(data)
+        json.loads(data) if suffix == ".json" else ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if suffix == ".json":
+            return f"is no JSON ({error})"
         return f"is no Python that can be imported ({error})"
     return ""
-
-
-_TEXTS: dict[str, Callable[[bytes], str]] = {".json": _of_json, ".py": _of_python}
-"""Texts that a toolchain reads of an operator package."""
 
 
 def elf_damage(read: Read, size: int) -> str:

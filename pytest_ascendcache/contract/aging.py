@@ -70,11 +70,8 @@ class Aging:
 
 
 def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheLimits | None:
-    """The limits that ``op_cache.ini`` sets, or ``None`` if it has no effect.
-
-    It takes effect only if both values are valid, under the edition's keys, and only in an edition
-    that knows the file.
-    """
+    """The limits that ``op_cache.ini`` sets under the edition's keys, or ``None`` if it has no
+    effect: unless both values are valid, and in an edition that has no such file."""
     keys = (edition or default()).ini
     if not keys:
         return None
@@ -85,11 +82,7 @@ def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheL
 def expected_limits(
     ini: Mapping[str, str] | None, environment: Mapping[str, str], edition: Edition | None = None
 ) -> CacheLimits:
-    """The limits of a run.
-
-    The file takes effect only if both of its values are valid, and then takes precedence over the
-    environment. The defaults are 500 MB and 50 %.
-    """
+    """The limits of a run: those of the file, if it has an effect, else of the environment."""
     edition = edition or default()
     if ini is not None and (limits := ini_limits(ini, edition)) is not None:
         return limits
@@ -109,13 +102,9 @@ _LONGEST = 20
 def possible_limits(
     ini: Mapping[str, str] | None, environment: Mapping[str, str], edition: Edition | None = None
 ) -> frozenset[CacheLimits]:
-    """All limits that the document allows a run to use.
-
-    The document does not say whether a number may have a sign, surrounding blanks or very many
-    digits. Such a number may be accepted or ignored, in the file and in the environment
-    independently, but it must not be read as another number. Leading zeros do not matter, since
-    numbers are decimal.
-    """
+    """All limits that the document allows a run to use. It leaves open whether a number may have a
+    sign, blanks around it or very many digits: such a one is accepted or ignored, in the file and
+    in the environment independently, but not read as another number."""
     files = [None] if ini is None else [_read(ini, _odd_counts), _read(ini, _odd_does_not_count)]
     variables = [_read(environment, each) for each in (_odd_counts, _odd_does_not_count)]
     return frozenset(expected_limits(file, each, edition) for file in files for each in variables)

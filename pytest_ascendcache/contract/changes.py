@@ -47,10 +47,8 @@ class Advice(str, Enum):
 
 
 def changes(before: Edition, after: Edition) -> list[RuleChange]:
-    """The rules that differ between two editions, in the order of the rule files.
-
-    Raises ``ValueError`` if the editions are of different products.
-    """
+    """The rules that differ between two editions of a product, in the order of the rule files.
+    Raises ``ValueError`` for editions of two products."""
     if before.product != after.product:
         raise ValueError(f"{before} and {after} are editions of two products.")
     old, new = load_rules(before), load_rules(after)

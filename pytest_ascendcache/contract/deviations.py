@@ -115,11 +115,8 @@ class Deviation:
         return any(_matches(name, self.check) for name in names_in_module(check))
 
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
-        """Whether the entry names this check (a node id) of this rule.
-
-        The check's module does not matter, and its former names match too. An entry with a cell
-        names the checks that have all of its factors, each with one of the listed values.
-        """
+        """Whether the entry names this check (a node id, in whatever module, by its present or a
+        former name) of this rule, with one of the listed values of each factor of its cell."""
         return (
             rule == self.rule
             and self.may_name(check)
@@ -185,10 +182,7 @@ def builtin_lists() -> list[str]:
 
 
 def load_deviations(name: str) -> tuple[Deviation, ...]:
-    """Load a list, given by the name of a built-in one or by the path of a file.
-
-    Raises ``DeviationFileError`` if the list does not exist or is invalid.
-    """
+    """Load a built-in list by its name, or a file by its path. Raises ``DeviationFileError``."""
     builtin = name in builtin_lists()
     path = _LISTS / f"{name}.toml" if builtin else Path(name)
     if not builtin and path.suffix != ".toml" and not path.exists():
@@ -206,10 +200,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
 
 
 def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, ...]:
-    """Check the TOML content of the list ``name``. Returns its entries.
-
-    Raises ``DeviationFileError`` if it is invalid, naming the list and the entry.
-    """
+    """The entries in the TOML content of the list ``name``. Raises ``DeviationFileError``."""
     unknown = sorted(set(content) - {"deviation"})
     if unknown:
         raise DeviationFileError(

@@ -134,11 +134,8 @@ class Page:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The edition that judges a version.
-
-    ``notice`` is a remark for the reader. ``unsure`` is the reason why the edition is not known;
-    then rules that differ between editions are undecided.
-    """
+    """The edition that judges a version, with a ``notice`` for the reader. Where it is ``unsure``,
+    for the reason given, rules that differ between editions are undecided."""
 
     edition: Edition
     notice: str = ""
@@ -163,10 +160,7 @@ Made = TypeVar("Made", Edition, Page)
 
 @lru_cache(maxsize=1)
 def editions() -> tuple[Edition, ...]:
-    """All editions, product by product, oldest first.
-
-    Raises ``EditionFileError`` if a field is invalid or the editions are out of order.
-    """
+    """All editions, product by product, oldest first. Raises ``EditionFileError``."""
     content = tomllib.loads(_text("editions.toml"))
     made: list[Edition] = []
     for given in content["edition"]:
@@ -187,10 +181,7 @@ def default(product: str = CANN) -> Edition:
 
 
 def named(name: str) -> Edition:
-    """The edition of this name, as ``--ascend-edition`` accepts it.
-
-    Raises ``NoEditionError`` if there is none.
-    """
+    """The edition of this name, as ``--ascend-edition`` takes it. Raises ``NoEditionError``."""
     for each in editions():
         if each.name.casefold() == name.casefold():
             return each
@@ -198,11 +189,8 @@ def named(name: str) -> Edition:
 
 
 def chosen_for(version: str, product: str = CANN) -> Chosen:
-    """The edition that judges a version of a product.
-
-    A version newer than every edition is judged by the newest one, with a notice. The edition is
-    unsure for a text that is not a version, and for a version older than every edition.
-    """
+    """The edition that judges a version of a product: the newest one, with a notice, if the version
+    is newer; it is unsure for an older version than all, and for a text that is none."""
     family = editions_of(product)
     what = _PRODUCTS[product]
     key = version_key(version)
@@ -225,10 +213,8 @@ def chosen_for(version: str, product: str = CANN) -> Chosen:
 
 
 def chosen_for_parts(versions: Mapping[str, str], product: str = CANN) -> Chosen:
-    """The edition of an installation whose parts, such as toolkit and opp, have own versions.
-
-    It is unsure if the parts belong to different editions.
-    """
+    """The edition of an installation whose parts, such as toolkit and opp, have versions of their
+    own; it is unsure if they belong to different editions."""
     chosen = {part: chosen_for(version, product) for part, version in versions.items() if version}
     if not chosen:
         return chosen_for("", product)
@@ -240,10 +226,8 @@ def chosen_for_parts(versions: Mapping[str, str], product: str = CANN) -> Chosen
 
 
 def foreign_names(edition: Edition) -> dict[str, tuple[Edition, str]]:
-    """Names of limits that this edition does not know, but another one does.
-
-    Each has the nearest edition that knows it, and the name to use instead.
-    """
+    """Names of limits that only other editions know, each with the nearest one that does, and the
+    name to use instead."""
     family = editions_of(edition.product)
     place = family.index(edition)
     known = (*edition.ini, *edition.variables)
@@ -270,10 +254,8 @@ def pages() -> tuple[Page, ...]:
 
 
 def address_of(document: str, edition: Edition) -> str:
-    """The address of a document's page in an edition, or in the latest earlier one that has any.
-
-    Empty if there is none.
-    """
+    """The address of a document's page in an edition, or in the latest earlier one that has any;
+    empty without one."""
     known: dict[str, str] = {}
     for page in pages():
         if page.document == document:

@@ -67,10 +67,7 @@ def list_excepts(edition: Edition | None = None) -> bool:
 
 
 def is_overridden(options: CompileOptions, edition: Edition | None = None) -> bool | None:
-    """Whether a debug switch overrides the mode for every operator, so that no cache is used.
-
-    ``None`` if the edition leaves that open.
-    """
+    """Whether a debug switch keeps every operator out of the cache; ``None`` if that is open."""
     edition = edition or default()
     if (options.debug_level or 0) in edition.debug_levels:
         return True
@@ -83,10 +80,7 @@ def is_overridden(options: CompileOptions, edition: Edition | None = None) -> bo
 
 
 def bystander_fates(options: CompileOptions, edition: Edition | None = None) -> frozenset[Fate]:
-    """The allowed fates of the SoC's valid entries that belong to no operator of the compile.
-
-    ``force`` removes them, unless a debug switch overrides the mode for every operator.
-    """
+    """The allowed fates of the SoC's valid entries that belong to no operator of the compile."""
     overridden = is_overridden(options, edition)
     if options.effective_mode is not CacheMode.FORCE or overridden:
         return frozenset({Fate.KEPT})

@@ -194,7 +194,7 @@ class Fact:
     def seen(cls, observed: Enum, detail: str, about: object = "", **more: Any) -> Fact:
         """A fact whose aspect follows from what was observed (``Place.TOUCHED``), with a sentence
         for people without a full stop."""
-        aspect, expected = _ASPECTS[type(observed)]
+        aspect, expected = ASPECTS[type(observed)]
         return cls.of(aspect, observed, expected, about, detail=detail, **more)
 
     @property
@@ -237,7 +237,7 @@ class Fact:
         )
 
 
-_ASPECTS: dict[type[Enum], tuple[Aspect, tuple[Code, ...]]] = {
+ASPECTS: dict[type[Enum], tuple[Aspect, tuple[Code, ...]]] = {
     Delivery: (Aspect.KERNEL, (Delivery.OWN,)),
     Ending: (Aspect.ENDING, (Ending.SUCCESS,)),
     Later: (Aspect.LATER, (Later.WORKS,)),

@@ -7,10 +7,11 @@ rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from pytest_ascendcache.contract.facts import (
+    ASPECTS,
     Aged,
     Aspect,
     Delivery,
@@ -50,36 +51,28 @@ class Harm(str, Enum):
 
 _ORDER = tuple(Harm)
 
-_BY_OBSERVATION = {
-    (Aspect.KERNEL, Delivery.ANOTHER.value): Harm.WRONG_RESULT,
-    (Aspect.KERNEL, Delivery.UNCHANGED.value): Harm.WRONG_RESULT,
-    (Aspect.KERNEL, Delivery.OLD_OUTPUT.value): Harm.WRONG_RESULT,
-    (Aspect.KERNEL, Delivery.NOTHING.value): Harm.WRONG_RESULT,
-    (Aspect.KERNEL, Delivery.UNVERIFIED.value): Harm.OUTSIDE_TOUCHED,
-    (Aspect.KERNEL, Delivery.STALE.value): Harm.STALE,
-    (Aspect.NUMBERS, Numbers.WRONG.value): Harm.WRONG_RESULT,
-    (Aspect.NUMBERS, Numbers.WITHOUT_A_RANK.value): Harm.WRONG_RESULT,
-    (Aspect.NUMBERS, Numbers.RANK_TWICE.value): Harm.WRONG_RESULT,
-    (Aspect.AGING, Aged.TOO_MANY.value): Harm.LOST_WORK,
-    (Aspect.AGING, Aged.OTHERS.value): Harm.LOST_WORK,
-    (Aspect.AGING, Aged.HALF.value): Harm.LOST_WORK,
-    (Aspect.AGING, Aged.TOO_FEW.value): Harm.MISPLACED,
-    (Aspect.FILES, Place.TOUCHED.value): Harm.OUTSIDE_TOUCHED,
-    (Aspect.FILES, Place.MISPLACED.value): Harm.MISPLACED,
-    (Aspect.FILES, Place.LEFT.value): Harm.MISPLACED,
-    (Aspect.FILES, Place.OPEN_TO_ALL.value): Harm.MISPLACED,
-    (Aspect.FILES, Place.DAMAGED.value): Harm.LOST_WORK,
-    (Aspect.ENDING, Ending.CRASH.value): Harm.CRASH,
-    (Aspect.ENDING, Ending.NO_END.value): Harm.HANG,
-    (Aspect.ENDING, Ending.FAILURE.value): Harm.LOST_WORK,
-    (Aspect.ENDING, Ending.SUCCESS.value): Harm.MISLEADING,  # where a refusal is due
-    (Aspect.LATER, Later.FAILS.value): Harm.UNUSABLE,
-    (Aspect.LATER, Later.COMPILES.value): Harm.UNUSABLE,
-    (Aspect.LATER, Later.STORES_NOTHING.value): Harm.UNUSABLE,
-    (Aspect.LATER, Later.LACKS.value): Harm.LOST_WORK,
-    (Aspect.WORDS, Words.MISSING.value): Harm.MISLEADING,
+_OBSERVED: Mapping[Harm, tuple[Enum, ...]] = {
+    Harm.WRONG_RESULT: (
+        *(Delivery.ANOTHER, Delivery.UNCHANGED, Delivery.OLD_OUTPUT, Delivery.NOTHING),
+        *(Numbers.WRONG, Numbers.WITHOUT_A_RANK, Numbers.RANK_TWICE),
+    ),
+    Harm.OUTSIDE_TOUCHED: (Delivery.UNVERIFIED, Place.TOUCHED),
+    Harm.UNUSABLE: (Later.FAILS, Later.COMPILES, Later.STORES_NOTHING),
+    Harm.HANG: (Ending.NO_END,),
+    Harm.CRASH: (Ending.CRASH,),
+    Harm.STALE: (Delivery.STALE,),
+    Harm.LOST_WORK: (
+        *(Aged.TOO_MANY, Aged.OTHERS, Aged.HALF),
+        *(Place.DAMAGED, Ending.FAILURE, Later.LACKS),
+    ),
+    Harm.MISPLACED: (Aged.TOO_FEW, Place.MISPLACED, Place.LEFT, Place.OPEN_TO_ALL),
+    Harm.MISLEADING: (Ending.SUCCESS, Words.MISSING),  # a success where a refusal is due
 }
-"""The harm of what was observed, whatever was expected."""
+"""What was observed, by the harm that it does whatever was expected."""
+
+_BY_OBSERVATION = {
+    (ASPECTS[type(each)][0], each.value): harm for harm, seen in _OBSERVED.items() for each in seen
+}
 
 
 def harm_of(facts: Iterable[Fact]) -> Harm | None:

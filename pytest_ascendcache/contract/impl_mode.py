@@ -58,10 +58,7 @@ class ImplModeTables:
 
     @classmethod
     def read(cls, texts: Mapping[str, str]) -> ImplModeTables:
-        """Parse an installation's tables, given by file name without suffix.
-
-        Raises ``KeyError`` if a table is missing.
-        """
+        """Parse tables by file name without suffix. Raises ``KeyError`` if one is missing."""
         offered = ModeTable.read(texts[OFFERED_TABLE]).by_type
         return cls(
             {kind: frozenset(map(str.strip, modes.split(","))) for kind, modes in offered.items()},
@@ -69,11 +66,8 @@ class ImplModeTables:
         )
 
     def has_two(self, operator: OperatorSpec) -> bool:
-        """Whether an operator has two implementations.
-
-        It does if its type supports both modes and an input is float16: according to document I
-        the modes differ by data type.
-        """
+        """Whether an operator has two implementations: its type supports both modes, and an input
+        is float16, as the modes differ by data type (document I)."""
         half = any(tensor.dtype.name == "float16" for tensor in operator.inputs)
         return half and self.offered.get(operator.type, frozenset()) >= BOTH
 
@@ -97,11 +91,8 @@ class ImplModeTables:
     def same_kernel(
         self, one: CompileOptions, other: CompileOptions, operator: OperatorSpec
     ) -> bool | None:
-        """Whether two sets of options select the same kernel for an operator.
-
-        ``None`` if the document does not say: if only one of them selects a mode, it depends on
-        the default of the operator's implementation.
-        """
+        """Whether two sets of options select the same kernel for an operator. ``None`` if only one
+        of them selects a mode: it depends on the default of the operator's implementation."""
         if not self.has_two(operator):
             return True
         modes = {self.mode(one, operator), self.mode(other, operator)}

@@ -38,11 +38,7 @@ class Scenario:
 
 
 def kernel_meta(environment: Mapping[str, str], work: PurePath) -> PurePath:
-    """The directory of a rank's kernels: ``rank_<RANK_ID>/kernel_meta``.
-
-    It is below ``MS_COMPILER_CACHE_PATH``, by default the working directory. An empty ``RANK_ID``
-    means rank 0.
-    """
+    """The directory of a rank's kernels, by default below the working directory ``work``."""
     base = work / environment.get("MS_COMPILER_CACHE_PATH", "")
     return base / f"rank_{environment.get('RANK_ID') or '0'}" / "kernel_meta"
 
@@ -52,22 +48,16 @@ def expected_compiles(
     scenario: Scenario,
     kept: Collection[tuple[OperatorSpec, Scenario]],
 ) -> frozenset[OperatorSpec]:
-    """The distinct operators that a run has to compile, because they are new or changed.
-
-    ``kept`` are the operators on disk, each with the scenario it was compiled in. Operators'
-    names do not matter.
-    """
+    """The distinct operators, whatever their names, that a run has to compile. ``kept`` are those
+    on disk, each with the scenario it was compiled in."""
     known = {(operator.named(""), where) for operator, where in kept}
     wanted = {operator.named("") for operator in operators}
     return frozenset(each for each in wanted if (each, scenario) not in known)
 
 
 def is_rank_id(text: str, size: int | None = None) -> bool:
-    """Whether a text is a valid rank: a whole number from 0, below ``size`` if that is known.
-
-    An empty text means rank 0. Leading zeros are invalid, because the text becomes part of a
-    directory's name.
-    """
+    """Whether a text is a valid rank: a whole number from 0, below ``size`` if that is known, or
+    nothing for 0; without leading zeros, because it becomes part of a directory's name."""
     if not text:
         return True
     number = text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
@@ -75,9 +65,6 @@ def is_rank_id(text: str, size: int | None = None) -> bool:
 
 
 def is_other_spelling(text: str) -> bool:
-    """Whether a text is a number with leading zeros.
-
-    Document M does not say whether that is a valid rank. It may be refused, or get a directory of
-    exactly this name, but not the directory of the number.
-    """
+    """Whether a text is a number with leading zeros. Document M leaves it open: it may be refused,
+    or get a directory of exactly this name, but not that of the number."""
     return text.isascii() and text.isdigit() and not is_rank_id(text)

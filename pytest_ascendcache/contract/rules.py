@@ -153,11 +153,8 @@ _OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 @lru_cache(maxsize=32)
 def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
-    """All rules by id, in the order of the files, in these editions of the documents.
-
-    Other products are judged by their default edition. Raises ``RuleFileError`` for a missing or
-    unknown field, or a duplicate id.
-    """
+    """All rules by id, in the order of the files, in these editions of the documents; of other
+    products in the default edition. Raises ``RuleFileError``."""
     editions = {product: default(product) for product in DEFAULT_NAMES}
     editions |= {each.product: each for each in judged_by}
     rules: dict[str, Rule] = {}
@@ -179,12 +176,9 @@ def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
 
 @lru_cache(maxsize=32)
 def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
-    """The rules for a toolchain's cache, given by name, in these editions of the documents.
-
-    A cache with its own documents is judged by those: a file below ``other_caches/`` sets the
-    level, statement and source that rules then have. Raises ``RuleFileError`` if such a file is
-    invalid.
-    """
+    """The rules for a toolchain's cache, given by name, in these editions of the documents. A file
+    below ``other_caches/`` sets level, statement and source for a cache with its own documents.
+    Raises ``RuleFileError``."""
     rules = dict(load_rules(*judged_by))
     for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -230,6 +224,7 @@ def _rule(
     try:
         varied = fields if edition is None else _in_edition(fields, edition)
         own_page = {"page": fields["page"]} if "page" in fields else {}
+        unread = fields.get("unread", document.get("unread", ()))
         rule = Rule(
             id=fields["id"],
             level=Level(varied["level"]),
@@ -242,21 +237,16 @@ def _rule(
             rests_on=tuple(fields.get("rests_on", ())),
             explained_by=fields.get("explained_by", ""),
             product=document.get("product", ""),
-            differs=_differs(fields, document),
+            # An empty list in the rule replaces the document's.
+            differs=bool(unread or (_SPREAD - {"unread"}) & set(fields)),
         )
         if edition is None:
             return rule
-        if edition in map(named, fields.get("unread", document.get("unread", ()))):
+        if edition in map(named, unread):
             return _unread(rule, edition)
         return _where_promised(rule, fields, edition)
     except (ValueError, NoEditionError) as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
-
-
-def _differs(fields: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
-    """Whether editions promise something else: an empty ``unread`` replaces the document's."""
-    unread = fields.get("unread", document.get("unread"))
-    return bool(unread or (_SPREAD - {"unread"}) & set(fields))
 
 
 def _in_edition(fields: Mapping[str, Any], edition: Edition) -> Mapping[str, Any]:
@@ -293,12 +283,12 @@ def _where_promised(rule: Rule, fields: Mapping[str, Any], edition: Edition) -> 
     since, until = fields.get("since"), fields.get("until")
     if _within(since, until, edition):
         return rule
-    family = editions_of(edition.product)
-    promising = next(each for each in family if _within(since, until, each))
-    if not _within(since, None, edition):
-        phrase, phrase_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
-    else:
-        promising = next(each for each in reversed(family) if _within(since, until, each))
+    promising, *later = (
+        each for each in editions_of(edition.product) if _within(since, until, each)
+    )
+    phrase, phrase_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
+    if _within(since, None, edition):
+        promising = [promising, *later][-1]
         phrase, phrase_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
     then = load_rules(promising)[rule.id] if promising != default(edition.product) else rule
     return replace(

@@ -50,10 +50,7 @@ class KeyReading:
 
 
 def read_key(key: str) -> KeyReading:
-    """Parse a key.
-
-    Raises ``ValueError`` if the text is not a simplified key, naming the wrong part.
-    """
+    """Parse a key. Raises ``ValueError``, which names the part that is wrong."""
     kind, _, rest = key.partition("/")
     head, *parts = rest.split("/")
     found = _HEAD.fullmatch(head)

@@ -54,10 +54,8 @@ TREES = (DOCUMENT, LATER)
 
 
 def local_world_size(text: str | None, world: int) -> int | None:
-    """The cards of a node according to ``LOCAL_WORLD_SIZE``, for ``world`` cards in total.
-
-    ``None`` if the value must be refused. A single card needs no value.
-    """
+    """The cards of a node according to ``LOCAL_WORLD_SIZE``, for ``world`` cards in total; ``None``
+    if the value must be refused. A single card needs none."""
     if world == 1:
         return 1
     if text is None or not (text.isascii() and text.isdigit()):

@@ -36,9 +36,6 @@ def broken_promise(
     """
     if level is Level.INFO:
         fails = lowered and harm is not None and harm.rank < Harm.STALE.rank
-        return Verdict.FAIL if fails else Verdict.WARN
-    if level is Level.MUST or (harm is not None and harm.fails):
-        return Verdict.FAIL
-    if level is Level.SHOULD and strict:
-        return Verdict.FAIL
-    return Verdict.WARN
+    else:
+        fails = level is Level.MUST or strict or (harm is not None and harm.fails)
+    return Verdict.FAIL if fails else Verdict.WARN

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from argparse import ArgumentParser
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -62,10 +62,7 @@ def add_language_option(parser: ArgumentParser) -> None:
 
 @lru_cache(maxsize=1)
 def texts() -> Mapping[str, Mapping[str, str]]:
-    """All fixed texts by key, and then by language.
-
-    Raises ``ValueError`` if two files define the same key.
-    """
+    """All fixed texts by key, then language. Raises ``ValueError`` if two files define a key."""
     return _merged(sorted((_HERE / "texts").glob("*.toml")), "a text")
 
 
@@ -112,10 +109,7 @@ def _merged(paths: list[Path], noun: str) -> dict[str, Any]:
 
 
 def translated(sentence: str, language: Language) -> str:
-    """A sentence in a language. Parts that are not in the catalogue stay as they are.
-
-    Each line is translated separately, and so is each part in the place of a ``{}``.
-    """
+    """A sentence in a language, line by line. Parts that the catalogue lacks stay as they are."""
     if language is Language.ENGLISH or not sentence:
         return sentence
     return "\n".join(map(_chinese, sentence.split("\n")))
@@ -171,10 +165,7 @@ def _changed(sentence: str) -> str:
 
 
 def _behind_a_colon(sentence: str, translate: Callable[[str], str]) -> str:
-    """Translate a sentence whose end, after a colon, is known; as much as possible.
-
-    Returns ``""`` if no such end is known.
-    """
+    """Translate what is known of a sentence whose end, after a colon, is known, or ``""``."""
     parts = sentence.split(": ")
     for number in range(1, len(parts)):
         if end := translate(": ".join(parts[number:])):
@@ -210,24 +201,17 @@ def _filled(template: _Template, sentence: str) -> str:
 def _patterns() -> tuple[_Template, ...]:
     """Templates with a ``{}``, as patterns: frames first, then those with the most fixed text."""
     frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
-    with_places = [item for item in templates().items() if "{}" in item[0]]
-    with_places.sort(key=lambda item: _rank(item[0], frames))
-    return tuple(
-        _Template(_shape(english), chinese, english in frames, _joins(english))
-        for english, chinese in with_places
-    )
-
-
-def _joins(english: str) -> bool:
-    return ":" not in english and len(_LETTERS.sub("", english)) <= _FEW
-
-
-def _rank(english: str, frames: Collection[str]) -> tuple[bool, int, bool]:
-    """The sort key of a template. With equal fixed text, one that begins with it comes first."""
-    return english not in frames, -len(english.replace("{}", "")), english.startswith("{}")
-
-
-def _shape(english: str) -> re.Pattern[str]:
-    """The pattern of a template. With little fixed text, each ``{}`` matches only one word."""
-    part = r"(.+?)" if len(english.replace("{}", "")) > _LITTLE else r"(\S+)"
-    return re.compile(part.join(map(re.escape, english.split("{}"))))
+    found: list[tuple[tuple[bool, int, bool], _Template]] = []
+    for english, chinese in templates().items():
+        if "{}" not in english:
+            continue
+        fixed = len(english.replace("{}", ""))
+        # With little fixed text, each {} matches only one word.
+        place = r"(.+?)" if fixed > _LITTLE else r"(\S+)"
+        shape = re.compile(place.join(map(re.escape, english.split("{}"))))
+        is_frame = english in frames
+        joins = ":" not in english and len(_LETTERS.sub("", english)) <= _FEW
+        # With equal fixed text, one that begins with it comes first.
+        rank = (not is_frame, -fixed, english.startswith("{}"))
+        found.append((rank, _Template(shape, chinese, is_frame, joins)))
+    return tuple(template for _, template in sorted(found, key=lambda each: each[0]))

@@ -62,6 +62,9 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 SET_IT = "set it in [environment] or write its value"
 """What to do about a variable that is not set, where there is a release file."""
 
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*'|\\.)|(?<!\S)#[^\n]*""", re.DOTALL)
+"""A quotation, or a comment: from ``#`` at the start of a word to the line's end."""
+
 _SHELL = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"}
 _REDIRECTION = re.compile(r"(?:\d*|&)(?:>>?|<)(?:&\d|(.*))")
 """A redirection, with the file it names unless that is the next word."""
@@ -74,9 +77,7 @@ class CommandError(ValueError):
 @dataclass(frozen=True)
 class AtcCommand:
     """Options by name without dashes, and variables that are set before the program's name.
-
-    ``twice`` has the former value of each option that is given again: the last one counts.
-    """
+    ``twice`` has the former value of each option that is given again: the last one counts."""
 
     options: Mapping[str, str]
     environment: Mapping[str, str]
@@ -108,10 +109,7 @@ def parse_command(
 
 
 def _is_end(words: list[str]) -> bool:
-    """Return whether the command ends here; takes redirections from the front of ``words``.
-
-    What the output is piped to says nothing about the conversion.
-    """
+    """Return whether the command ends here; takes redirections from the front of ``words``."""
     while words and (match := _REDIRECTION.fullmatch(words[0])):
         words.pop(0)
         if match[1] == "" and words:
@@ -122,34 +120,14 @@ def _is_end(words: list[str]) -> bool:
 def _words(text: str | Iterable[str]) -> list[str]:
     if not isinstance(text, str):
         return list(text)
-    plain = _without_comments(text.replace("\\\r\n", " ").replace("\\\n", " "))
+    whole = text.replace("\\\r\n", " ").replace("\\\n", " ")
     try:
-        return shlex.split(plain)
+        return shlex.split(_COMMENT.sub(lambda each: each[1] or "", whole))
     except ValueError as error:
         raise CommandError(f"it is no command line: {str(error).lower()}.") from None
 
 
-def _without_comments(text: str) -> str:
-    """Leave out comments as a shell does: from ``#`` at the start of a word to the line's end."""
-    kept, quote, before = [], "", " "
-    for line in text.split("\n"):
-        end = len(line)
-        for index, each in enumerate(line):
-            if quote:
-                quote = "" if each == quote and before != "\\" else quote
-            elif each in "'\"" and before != "\\":
-                quote = each
-            elif each == "#" and before.isspace():
-                end = index
-                break
-            before = each
-        kept.append(line[:end])
-        before = "\n"
-    return "\n".join(kept)
-
-
 def _next_option(words: list[str]) -> tuple[str, str]:
-    """Take one option and its value from the front of ``words``."""
     word = words.pop(0)
     if word in _SHELL:
         raise CommandError(f"{word!r} is the shell's; give one atc command and nothing else.")
@@ -170,7 +148,7 @@ def _next_option(words: list[str]) -> tuple[str, str]:
 
 
 def option_name(text: str) -> str:
-    """Return an option's name without leading dashes, and with ``_`` for ``-``."""
+    """Return an option's name as in ``ATC_OPTIONS``."""
     return text.lstrip("-").replace("-", "_")
 
 

@@ -25,7 +25,7 @@ from pytest_ascendcache.release.kernels import (
     kernel_cache,
     soc_directory,
 )
-from pytest_ascendcache.release.problem import Problem
+from pytest_ascendcache.release.problem import Problem, listed
 
 RELEASE_MODES = (CacheMode.DISABLE, CacheMode.FORCE)
 """The cache modes that document C recommends for releasing a model."""
@@ -67,27 +67,24 @@ def own_cache(release: Release) -> Path | None:
     return directory if filled and not debug_problems(release) else None
 
 
-def debug_problems(release: Release) -> list[Problem]:
+@listed
+def debug_problems(release: Release) -> Iterator[Problem]:
     """Report debug switches that are on: with one, ATC ignores the cache mode."""
-    found = []
     level = release.options.get(atc.DEBUG_LEVEL, "0")
     if level != "0":
-        found.append(Problem(f"--{atc.DEBUG_LEVEL}={level}", "0, or no such option"))
+        yield Problem(f"--{atc.DEBUG_LEVEL}={level}", "0, or no such option")
     config = release.options.get(atc.DEBUG_CONFIG, "")
     if config:
-        found.append(Problem(f"--{atc.DEBUG_CONFIG}={config}", "no such option"))
+        yield Problem(f"--{atc.DEBUG_CONFIG}={config}", "no such option")
     for variable, effect in DEBUGGING.items():
         value = release.environment.get(variable, "")
         if value not in ("", "0"):
-            found.append(Problem(f"{variable}={value}: {effect}", "the variable is not set"))
-    return found
+            yield Problem(f"{variable}={value}: {effect}", "the variable is not set")
 
 
 def contradictions(release: Release, edition: Edition | None = None) -> list[Problem]:
-    """Report options, variables and ini files that contradict each other.
-
-    Settings that CANN does not read in this edition of its documents are reported too.
-    """
+    """Report options, variables and ini files that contradict each other, and settings that CANN
+    does not read in this edition of its documents."""
     edition = edition or default()
     return [
         *(_twice(release, atc.CACHE_DIR, CACHE_PATH) if edition.cache_path else ()),
@@ -146,7 +143,6 @@ def _unread(release: Release, edition: Edition) -> Iterator[Problem]:
 
 
 def _foreign(where: str, names: Iterable[str], edition: Edition) -> Iterator[Problem]:
-    """Report names of limits that belong to another edition."""
     foreign = foreign_names(edition)
     for name in names:
         if name in foreign:
@@ -205,7 +201,6 @@ def _read_ini(path: Path) -> dict[str, str]:
 
 
 def _literal(ini: dict[str, str], edition: Edition) -> CacheLimits | None:
-    """Return the limits as the file spells them; None unless both are numbers."""
     try:
         return CacheLimits(*(int(ini[key]) for key in edition.ini)) if edition.ini else None
     except (KeyError, ValueError):

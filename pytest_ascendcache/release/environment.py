@@ -71,15 +71,15 @@ def _modes(environment: Mapping[str, str]) -> Iterator[Problem]:
 
 def _numbers(environment: Mapping[str, str], cards: int) -> Iterator[Problem]:
     timeout = environment.get(TIMEOUT, "")
-    if timeout and not (_is_number(timeout) and _SHORTEST <= int(timeout) <= _LONGEST):
+    if timeout and not (is_number(timeout) and _SHORTEST <= int(timeout) <= _LONGEST):
         yield Problem(f"{TIMEOUT}={timeout}", f"seconds from {_SHORTEST} to {_LONGEST}")
     local = environment.get(LOCAL_SIZE, "")
-    if local and not (_is_number(local.strip()) and int(local) > 0):
+    if local and not (is_number(local.strip()) and int(local) > 0):
         yield Problem(f"{LOCAL_SIZE}={local}", "a natural number: the processes of one machine")
     elif local and cards > 1 and cards % int(local):
         yield Problem(f"{LOCAL_SIZE}={local}, and there are {cards} cards", "a number that divides")
     rank = environment.get(RANK, "")
-    if rank and not _is_number(rank):
+    if rank and not is_number(rank):
         yield Problem(
             f"{RANK}={rank}: MindSpore puts it into a path as it is", "a number from 0 on"
         )
@@ -88,7 +88,7 @@ def _numbers(environment: Mapping[str, str], cards: int) -> Iterator[Problem]:
             f"{RANK}={rank} for all of {cards} cards: they share one directory",
             "a number of its own for each process",
         )
-    elif rank and _is_number(size := environment.get(RANK_SIZE, "")) and int(rank) >= int(size) > 1:
+    elif rank and is_number(size := environment.get(RANK_SIZE, "")) and int(rank) >= int(size) > 1:
         yield Problem(
             f"{RANK}={rank}, and {RANK_SIZE} is {size}", f"a number from 0 to {int(size) - 1}"
         )
@@ -116,17 +116,17 @@ def _place(name: str, value: str, cards: int) -> Iterator[Problem]:
 
 def _limits(environment: Mapping[str, str]) -> Iterator[Problem]:
     size = environment.get("ASCEND_MAX_OP_CACHE_SIZE", "")
-    if size and size != "-1" and not (_is_number(size) and int(size) > 0):
+    if size and size != "-1" and not (is_number(size) and int(size) > 0):
         yield Problem(
             f"ASCEND_MAX_OP_CACHE_SIZE={size} is no value for it, so 500 is used",
             "MB from 1 on, or -1 for no aging",
         )
     ratio = environment.get("ASCEND_REMAIN_CACHE_SIZE_RATIO", "")
-    if ratio and not (_is_number(ratio) and 1 <= int(ratio) <= 100):
+    if ratio and not (is_number(ratio) and 1 <= int(ratio) <= 100):
         yield Problem(
             f"ASCEND_REMAIN_CACHE_SIZE_RATIO={ratio} is no value for it", "1 to 100, a percentage"
         )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()

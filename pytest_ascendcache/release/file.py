@@ -18,8 +18,7 @@ from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.operators.singleop import parse_single_op
 from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.contents import content_fault
-from pytest_ascendcache.release.values import value_faults
+from pytest_ascendcache.release.values import content_fault, value_faults
 from pytest_ascendcache.words import instead, nearest
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
@@ -195,7 +194,9 @@ class _Reader:
         precision = self._path("precision_file", "a release has one precision file.")
         loaded = next(iter(self._named(options, atc.PRECISION_FILE)), None)
         banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
-        written_here = self._operator_tables()
+        listed: Any = self.content.get("operators")
+        is_table = isinstance(listed, list) and any(isinstance(each, dict) for each in listed)
+        written_here = listed if is_table else []
         operator_files = () if written_here else self._paths("operators")
         if not written_here and not operator_files:
             operator_files = self._named(options, atc.SINGLE_OP)
@@ -275,10 +276,14 @@ class _Reader:
         if "precision_file" not in self.content:  # else that the command loads another is judged
             read.append(atc.PRECISION_FILE)
         for option in filter(options.get, read):
-            path = self._place(options[option])
+            path = _placed(self.path, options[option])
             if path.is_file():
-                if fault := self._content_fault(option, path):
-                    yield f"--{option}={options[option]}: {path} {fault}."
+                try:
+                    problem = content_fault(option, path)
+                except OSError as error:
+                    problem = f"cannot be read ({error.strerror})"
+                if problem:
+                    yield f"--{option}={options[option]}: {path} {problem}."
                 continue
             if path.exists():
                 yield f"--{option}={options[option]}: {path} is no regular file."
@@ -288,15 +293,9 @@ class _Reader:
             hint = f"did you mean {near}?" if near else "paths count from the release file."
             yield f"--{option}={options[option]}: there is no file {path}; {hint}"
 
-    def _content_fault(self, option: str, path: Path) -> str:
-        try:
-            return content_fault(option, path)
-        except OSError as error:
-            return f"cannot be read ({error.strerror})"
-
     def _toolchain(self) -> str:
         text = self._text("toolchain")
-        return str(self._place(text)) if os.sep in text else text
+        return str(_placed(self.path, text)) if os.sep in text else text
 
     def _soc(self, options: Mapping[str, str]) -> str:
         soc, option = self._text("soc"), options.get(atc.SOC, "")
@@ -307,13 +306,6 @@ class _Reader:
         if not re.fullmatch(r"\w+", named := soc or option):
             raise _Wrong(f"the SoC is {named!r}; write one such as Ascend910B1.")
         return named
-
-    def _operator_tables(self) -> list[Any]:
-        """Operators that the release file itself has, as tables."""
-        value = self.content.get("operators")
-        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-            return value
-        return []
 
     def _operators(self, files: tuple[Path, ...], tables: list[Any]) -> tuple[OperatorSpec, ...]:
         try:
@@ -332,11 +324,7 @@ class _Reader:
         return cards
 
     def _named(self, values: Mapping[str, str], *names: str) -> tuple[Path, ...]:
-        """Return the paths that options or variables of these names give, if they are set."""
-        return tuple(self._place(values[name]) for name in names if values.get(name))
-
-    def _place(self, text: str) -> Path:
-        return _placed(self.path, text)
+        return tuple(_placed(self.path, values[name]) for name in names if values.get(name))
 
     def _text(self, key: str) -> str:
         value = self.content.get(key, "-")
@@ -361,7 +349,7 @@ class _Reader:
         texts = [value] if isinstance(value, str) else value
         if not _is_texts(texts) or not all(texts) or any("\0" in each for each in texts):
             raise _Wrong(f"'{key}' is {repr(value)[:60]}; write a path, or a list of paths.")
-        return tuple(self._place(each) for each in texts)
+        return tuple(_placed(self.path, each) for each in texts)
 
     def _table(self, key: str, variables: Mapping[str, str]) -> dict[str, str]:
         value = self.content.get(key, {})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -76,17 +75,6 @@ cards = 1
 [environment]
 {environment}
 """
-
-
-_IS_SETTING = re.compile(r"[A-Za-z_]\w*=")
-"""``NAME=value`` before the program of a command line."""
-
-_REFERENCE = "ascendcache-atc"
-"""The embedded toolchain's command."""
-
-
-class InitError(ValueError):
-    """Says in one sentence why no file was written."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -176,13 +164,10 @@ def _look_at_job(path: Path, language: Language) -> int:
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
-    """Return the atc to judge; empty if there is none.
-
-    It is the program of the command line if that is a path or the reference's command, otherwise
-    ``atc`` on PATH, otherwise that of the toolkit that the environment names.
-    """
-    program = next((each for each in words if not _IS_SETTING.match(each)), "")
-    if program == _REFERENCE:
+    """Return the atc to judge: the program of the command line if that is a path or the reference's
+    command, or ``atc`` on PATH, or that of the toolkit that the environment names, or nothing."""
+    program = next((each for each in words if not atc.ASSIGNMENT.match(each)), "")
+    if program == "ascendcache-atc":
         return "reference"
     if os.sep in program and not program.startswith("-") and shutil.which(program):
         return program
@@ -204,13 +189,14 @@ def template(
     if faults := [*atc.name_faults(options), *value_faults(options)]:
         raise atc.CommandError("\n".join(faults))
     operators = options.get(atc.SINGLE_OP, "")
+    stem = Path(options.get(atc.MODEL, "")).stem or Path(operators).stem
     cache = options.get(atc.CACHE_DIR, "")
     needs_soc = bool(words) and atc.SOC not in options
     recorded = {key: variables[key] for key in _RECORDED if variables.get(key)}
     environment = {**recorded, **command.environment}
     return _TEMPLATE.format(
         file=file,
-        name=_text(_name(options)),
+        name=_text(stem or Path.cwd().name or "model"),
         toolchain=_line(bool(toolchain), f"toolchain = {_text(toolchain or 'atc')}"),
         atc=_command(words) if words else '# atc = "atc --model=model.onnx --framework=5 ..."',
         soc=_line(needs_soc, 'soc = "Ascend910B1"'),
@@ -225,14 +211,6 @@ def template(
 def _line(is_known: bool, text: str) -> str:
     """Return a line, as a comment unless its value is known."""
     return text if is_known else f"# {text}"
-
-
-def _name(options: Mapping[str, str]) -> str:
-    """Return the name of the command line's model, or of the current directory."""
-    for key in ("model", atc.SINGLE_OP):
-        if stem := Path(options.get(key, "")).stem:
-            return stem
-    return Path.cwd().name or "model"
 
 
 def _text(value: str) -> str:
@@ -256,8 +234,9 @@ def _command(words: Sequence[str]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a new file. Raises ``ValueError``, which says in one sentence why it is not written."""
     if path.name != str(path):
-        raise InitError(
+        raise ValueError(
             f"-o {path} is not in this directory; a release file belongs where atc is started, "
             "because relative paths count from it."
         )
@@ -266,11 +245,13 @@ def _write(path: Path, text: str) -> None:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise InitError(f"{path} exists and is left as it is; give another name with -o.") from None
+        raise ValueError(
+            f"{path} exists and is left as it is; give another name with -o."
+        ) from None
     except UnicodeEncodeError:
-        raise InitError("the command line is not UTF-8; write its names in UTF-8.") from None
+        raise ValueError("the command line is not UTF-8; write its names in UTF-8.") from None
     except OSError as error:
-        raise InitError(f"{path} cannot be written ({error.strerror}).") from None
+        raise ValueError(f"{path} cannot be written ({error.strerror}).") from None
 
 
 if __name__ == "__main__":

@@ -41,19 +41,14 @@ def read_digests(release: Release) -> dict[str, str]:
 
 
 def package_stamps(release: Release) -> dict[str, str]:
-    """Return sizes and times, by path, of the files in directories that variables name.
-
-    Packages of operators are such directories. Byte code is left out: Python writes it as it runs.
-    """
-    found: dict[str, str] = {}
-    for value in release.conversion_environment.values():
-        for text in value.split(os.pathsep):
-            if os.path.isabs(text):  # noqa: PTH117 - a text that need not be a path
-                for path in files_of(Path(text)):
-                    if path.suffix != ".pyc":
-                        info = path.stat()
-                        found[str(path)] = f"{info.st_size} bytes of {info.st_mtime_ns}"
-    return found
+    """Return sizes and times, by path, of the files in directories that variables name, such as
+    packages of operators, without byte code: Python writes it as it runs."""
+    values = release.conversion_environment.values()
+    texts = [text for value in values for text in value.split(os.pathsep)]
+    places = [Path(text) for text in texts if os.path.isabs(text)]  # noqa: PTH117 - of any kind
+    files = [path for place in places for path in files_of(place) if path.suffix != ".pyc"]
+    stats = {str(path): path.stat() for path in files}
+    return {path: f"{of.st_size} bytes of {of.st_mtime_ns}" for path, of in stats.items()}
 
 
 def files_of(path: Path) -> Iterator[Path]:
@@ -65,11 +60,8 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def external_data(model: Path) -> list[Path]:
-    """Return the existing files with the elements of an ONNX model's tensors.
-
-    The model is searched for their names instead of being parsed: this is cheap for a model of
-    2 GB and needs no package.
-    """
+    """Return the existing files with the elements of an ONNX model's tensors. The model is searched
+    for their names: that is cheap for 2 GB and needs no package."""
     info = model.stat()
     names = _locations(model, info.st_size, info.st_mtime_ns, info.st_ino)
     return [path for path in (model.parent / each for each in names) if path.is_file()]
@@ -92,11 +84,8 @@ def _locations(model: Path, size: int, *_: int) -> tuple[str, ...]:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the digest of a file of any size.
-
-    A large file is read again only if its time, size or inode changed. Reading it takes longer
-    than a tick of the clock, so a change after reading has another time.
-    """
+    """Return the digest of a file of any size; a large one is read again only if its time, size or
+    inode changed. Reading takes longer than a tick of the clock, so a later change shows."""
     info = path.stat()
     read = _sha256.__wrapped__ if info.st_size < _LARGE else _sha256
     return read(path, info.st_size, info.st_mtime_ns, info.st_ino)

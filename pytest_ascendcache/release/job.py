@@ -23,6 +23,7 @@ from pytest_ascendcache.release.environment import (
     RANK_SIZE,
     TORCH_MODE,
     environment_problems,
+    is_number,
 )
 from pytest_ascendcache.release.problem import Problem
 from pytest_ascendcache.release.shell import Record, follow
@@ -66,7 +67,7 @@ class TrainingJob:
         self.settings = self.record.settings
         sizes = [each.value for name, each in self.settings.items() if name in _SIZES]
         counts = [each.count for each in self.processes]
-        known = [int(each) for each in sizes if _is_number(each)]
+        known = [int(each) for each in sizes if is_number(each)]
         self.cards = max([1, *known, *counts, *map(len, together(self.processes))])
         for process in self.processes:
             self._leave_open(process)
@@ -169,7 +170,6 @@ def together(processes: Sequence[StartedProcess]) -> list[list[StartedProcess]]:
 
 
 def _alone(process: StartedProcess, cards: int) -> Iterator[Problem]:
-    """Report what is wrong with the settings of one process."""
     known = _known(process.settings)
     rank = {name: known[name] for name in (RANK, RANK_SIZE) if known.get(name)}
     known.pop(RANK, None)
@@ -213,7 +213,7 @@ def _between(group: Sequence[StartedProcess]) -> Iterator[tuple[int, Problem]]:
     shared = [
         (rank, number)
         for (rank, place), number in sorted(places.items())
-        if number > 1 and _is_number(rank) and place
+        if number > 1 and is_number(rank) and place
     ]
     for rank, number in shared[:1]:
         last = [each for each in ranked if _value(each, RANK) == rank][-1]
@@ -242,7 +242,7 @@ def _fewer_than_there_are(group: Sequence[StartedProcess]) -> Iterator[tuple[int
             jobs.setdefault(tuple(_value(each, name) for name in names), []).append(each)
     for (*_, world, local), members in jobs.items():
         number = len({_value(each, "RANK") or id(each) for each in members})
-        if _is_number(world) and _is_number(local) and 0 < int(local) < number <= int(world):
+        if is_number(world) and is_number(local) and 0 < int(local) < number <= int(world):
             what = f"{LOCAL_SIZE}={local}, and {number} processes of one job are started here"
             yield (
                 members[0].settings[LOCAL_SIZE].line,
@@ -252,9 +252,7 @@ def _fewer_than_there_are(group: Sequence[StartedProcess]) -> Iterator[tuple[int
 
 def _had_by_none(job: TrainingJob) -> Iterator[tuple[int, Problem]]:
     """Report what the script sets for processes, and each of those that it starts does not have.
-
-    What it exports at last may be for the shell that reads it, unless it starts a whole job.
-    """
+    What it exports at last may be for the shell that reads it, unless it starts a whole job."""
     taken: dict[tuple[int, str], list[str]] = {}
     for name, setting in _missed(job):
         said = f"{name}={_in_words([*job.record.values[name]])}"
@@ -290,11 +288,7 @@ def _missed(job: TrainingJob) -> Iterator[tuple[str, ShellVariable]]:
 
 def _in_words(values: Sequence[str]) -> str:
     """Return the values that a loop gives a variable, in few words."""
-    first = int(values[0]) if _is_number(values[0]) else -1
+    first = int(values[0]) if is_number(values[0]) else -1
     if len(values) > 2 and [*values] == [str(first + at) for at in range(len(values))]:
         return f"{values[0]}..{values[-1]}"
     return "|".join([*values[:4], "..."] if len(values) > 5 else values)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()

@@ -34,7 +34,7 @@ from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH, Release
 from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.manifest import read_manifest
-from pytest_ascendcache.release.problem import Problem, names
+from pytest_ascendcache.release.problem import Problem, listed, names
 
 KERNEL_CACHE = "kernel_cache"
 _OF_RANKS = ("kernel_meta/*.json", "graph_cache/*.mindir", "kernel_cache/*/*.json")
@@ -48,10 +48,8 @@ _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def kernel_cache(cache: Path) -> Path | None:
-    """Return the directory that has one directory per SoC; None if MindSpore filled the cache.
-
-    It may be below ``cache``, ``cache`` itself, or the parent if ``cache`` is a SoC's directory.
-    """
+    """Return the directory that has one directory per SoC: below ``cache``, itself, or its parent;
+    None if MindSpore filled the cache."""
     for candidate in (cache / KERNEL_CACHE, cache, cache.parent):
         if candidate.name == KERNEL_CACHE and candidate.is_dir():
             return candidate
@@ -128,10 +126,10 @@ def _stamps(cache: Path) -> dict[str, str]:
     return found
 
 
-def unusable_caches(release: Release) -> list[Problem]:
+@listed
+def unusable_caches(release: Release) -> Iterator[Problem]:
     """Report shipped caches of which nothing is used: their kernels are all for other chips, or lie
     where the release's own option or variable does not lead."""
-    found = []
     named = release.options.get(atc.CACHE_DIR) or release.environment.get(CACHE_PATH)
     for cache in release.caches:
         own = cache / KERNEL_CACHE / release.soc
@@ -140,35 +138,31 @@ def unusable_caches(release: Release) -> list[Problem]:
         is_named = bool(named) and release.place(str(named)) == cache
         may_be = cache.name == KERNEL_CACHE and (cache / release.soc).is_dir()
         if is_named and elsewhere and not (own.is_dir() or may_be):
-            found.append(
-                Problem(
-                    f"{cache} has its kernels in {elsewhere[0].relative_to(cache)}, and they are "
-                    f"looked for in {own.relative_to(cache)}: it serves nothing",
-                    str(own),
-                )
+            yield Problem(
+                f"{cache} has its kernels in {elsewhere[0].relative_to(cache)}, and they are "
+                f"looked for in {own.relative_to(cache)}: it serves nothing",
+                str(own),
             )
             continue
         chips = sorted({each.name for each in directories})
         if chips and release.soc not in chips and soc_directory(cache, release.soc) is None:
-            found.append(
-                Problem(
-                    f"{cache} has kernels of {names(chips)} only, and the release is for "
-                    f"{release.soc}: it serves nothing",
-                    f"kernels of {release.soc}, or no such cache",
-                )
+            yield Problem(
+                f"{cache} has kernels of {names(chips)} only, and the release is for "
+                f"{release.soc}: it serves nothing",
+                f"kernels of {release.soc}, or no such cache",
             )
-    return found
 
 
-def unserving_caches(release: Release) -> list[Problem]:
+@listed
+def unserving_caches(release: Release) -> Iterator[Problem]:
     """Report shipped caches that have none of the kernels that the manifest lists, by name or by
     content: without a toolchain that is what files tell of whom a cache serves. Raises
     ``ManifestError`` for a manifest that cannot be read."""
     if release.manifest is None or not release.manifest.is_file():
-        return []
-    golden, found = read_manifest(release.manifest), []
+        return
+    golden = read_manifest(release.manifest)
     if golden.soc != release.soc:
-        return []
+        return
     kernels = {**golden.kernels, **(golden.model or {})}
     digests = {each.sha256 for each in kernels.values()}
     names_of = {each.partition("__kernel")[0] for each in golden.model or {}}
@@ -178,23 +172,17 @@ def unserving_caches(release: Release) -> list[Problem]:
         objects = [each.object_path for each in entries if each.object_path.is_file()]
         served = any(each.stem in names_of or file_sha256(each) in digests for each in objects)
         if objects and kernels and not served:
-            found.append(
-                Problem(
-                    f"{cache} has no kernel that {release.manifest.name} lists: "
-                    "its kernels are of something else",
-                    "a cache filled by the release's own command, or no such cache",
-                )
+            yield Problem(
+                f"{cache} has no kernel that {release.manifest.name} lists: "
+                "its kernels are of something else",
+                "a cache filled by the release's own command, or no such cache",
             )
-    return found
 
 
 def copy_cache(release: Release, cache: Path, root: Path, only_operators: bool = False) -> bool:
-    """Copy the entries of the release's SoC to a new cache directory ``root``.
-
-    With ``only_operators`` those of other types are left out where CANN's names tell. Names do not
-    tell which of them a model's fused operators need. Files that describe the cache are copied too,
-    and links as the files they lead to. Returns whether ``cache`` has entries of the SoC at all.
-    """
+    """Copy the entries of the release's SoC, links as the files they lead to, and the files that
+    describe the cache, to a new cache directory ``root``. With ``only_operators`` those of other
+    types are left out where CANN's names tell. Returns whether ``cache`` has entries of the SoC."""
     types = {each.type.lower() for each in release.operators}
     beginnings = tuple(f"te_{each}_" for each in types) if only_operators else ("",)
     source = soc_directory(cache, release.soc)
@@ -225,31 +213,25 @@ def copy_file(path: Path, directory: Path) -> None:
     shutil.copystat(path, target)
 
 
-def outdated_kernels(release: Release) -> list[Problem]:
-    """Report entries older than the knowledge base: nobody compiled with force since it changed.
-
-    Force removes every entry and compiles again, so that all entries are newer. Times are compared
-    in whole seconds, because CANN drops the rest when it reuses an entry. Raises
-    ``FileNotFoundError`` if a knowledge base does not exist or has no file.
-    """
+@listed
+def outdated_kernels(release: Release) -> Iterator[Problem]:
+    """Report entries older than the knowledge base: nobody compiled with force, which renews all,
+    since it changed. Times are compared in whole seconds, because CANN drops the rest when it
+    reuses an entry. Raises ``FileNotFoundError`` for a knowledge base without a file."""
     newest = max(map(_newest, release.knowledge_base))
-    found = []
     for cache in compared_caches(release):
         directory = soc_directory(cache, release.soc)
         if directory is None:
             continue
         old = sorted(_older(directory, newest[0]))
         if old:
-            found.append(
-                Problem(
-                    f"{len(old)} files of kernels in {directory} are older than {newest[1]} of "
-                    f"{_when(newest[0])}, such as {names([name for _, name in old])} of "
-                    f"{_when(old[0][0])}",
-                    "one compile with --op_compiler_cache_mode=force after each change of the "
-                    "knowledge base",
-                )
+            yield Problem(
+                f"{len(old)} files of kernels in {directory} are older than {newest[1]} of "
+                f"{_when(newest[0])}, such as {names([name for _, name in old])} of "
+                f"{_when(old[0][0])}",
+                "one compile with --op_compiler_cache_mode=force after each change of the "
+                "knowledge base",
             )
-    return found
 
 
 def _older(directory: Path, second: int) -> Iterator[tuple[int, str]]:
@@ -264,10 +246,8 @@ def _older(directory: Path, second: int) -> Iterator[tuple[int, str]]:
 
 
 def _newest(bank: Path) -> tuple[int, Path]:
-    """Return when a knowledge base last changed, in whole seconds, and the file that changed.
-
-    A link counts as the file that it leads to, and not at all if it leads to none.
-    """
+    """Return when a knowledge base last changed, in whole seconds, and the file that changed. A
+    link counts as the file that it leads to, if there is one."""
     changed = []
     for path in _files(bank) if bank.is_dir() else [bank]:
         try:
@@ -311,9 +291,9 @@ def rank_directories(cache: Path) -> dict[int, Path]:
     return {rank: path for path, rank in ranks.items() if rank is not None}
 
 
-def rank_problems(release: Release) -> list[Problem]:
+@listed
+def rank_problems(release: Release) -> Iterator[Problem]:
     """Report caches by rank that lack kernels of a card, or have those of another one."""
-    found = []
     cards = range(release.cards)
     all_ranks = {cache: rank_directories(cache) for cache in release.caches}
     kept = {
@@ -329,30 +309,26 @@ def rank_problems(release: Release) -> list[Problem]:
         without = [f"rank_{rank}" for rank in sorted(lacking)]
         others = [f"rank_{rank}" for rank in sorted(ranks) if rank not in cards]
         if without:
-            found.append(
-                Problem(
-                    f"{cache} has no kernels of {names(without)}: that card compiles while the "
-                    "others wait for it, HCCL_CONNECT_TIMEOUT seconds at most",
-                    f"a cache of each of {release.cards} cards",
-                )
+            yield Problem(
+                f"{cache} has no kernels of {names(without)}: that card compiles while the "
+                "others wait for it, HCCL_CONNECT_TIMEOUT seconds at most",
+                f"a cache of each of {release.cards} cards",
             )
         if others:
             wanted = f"caches of {release.cards} cards only"
-            found.append(Problem(f"{cache} has {names(others)}", wanted))
+            yield Problem(f"{cache} has {names(others)}", wanted)
         devices = {rank: _devices(path) for rank, path in sorted(ranks.items())}
         own = {rank: own_device(each) for rank, each in devices.items() if each}
         for rank, how in of_other_cards(own).items():
-            found.append(Problem(f"{ranks[rank]}: {how}", "kernels of its own card"))
+            yield Problem(f"{ranks[rank]}: {how}", "kernels of its own card")
         infos = (each for path in ranks.values() for each in path.glob("kernel_meta/*.info"))
         said = {chip for each in infos if (chip := _chip_of(each))}
         if foreign := sorted(each for each in said if not is_same_chip(each, release.soc)):
             how = f"{cache} has kernels for {names(foreign)} by their .info"
-            found.append(Problem(how, f"kernels for {release.soc}"))
-    return found
+            yield Problem(how, f"kernels for {release.soc}")
 
 
 def _devices(rank: Path) -> Counter[int]:
-    """Count the devices in the names of a rank's kernels."""
     stems = (KERNEL_STEM.fullmatch(each.stem) for each in rank.glob("kernel_meta/*.json"))
     return Counter(int(match["device"]) for match in stems if match)
 

@@ -26,7 +26,7 @@ from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.inputs import file_sha256, files_of
-from pytest_ascendcache.release.problem import Problem
+from pytest_ascendcache.release.problem import Problem, listed
 from pytest_ascendcache.release.recorded import Input, input_problems
 
 SCHEMA = 1
@@ -84,40 +84,28 @@ class Manifest:
         """Return which inputs of the release are not those of the manifest."""
         return [] if self.inputs is None else input_problems(self.inputs, now)
 
-    def model_problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
-        """Return how the kernels of the model converted now differ from the manifest's."""
-        found = []
+    @listed
+    def model_problems(self, now: Mapping[str, KernelDigest]) -> Iterator[Problem]:
+        """Report how the kernels of the model converted now differ from the manifest's."""
         for name, golden, kernel in _differences(self.model or {}, now):
             if golden is None:
-                found.append(
-                    Problem(
-                        f"the model has the kernel {name}",
-                        "no such kernel",
-                    )
-                )
+                yield Problem(f"the model has the kernel {name}", "no such kernel")
             elif kernel is None:
-                found.append(Problem(f"the model has no kernel {name}", _shown(golden)))
+                yield Problem(f"the model has no kernel {name}", _shown(golden))
             else:
-                found.append(Problem(f"{name}: {_shown(kernel)}", _shown(golden)))
-        return found
+                yield Problem(f"{name}: {_shown(kernel)}", _shown(golden))
 
-    def problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
-        """Return how the kernels compiled now differ from the manifest's."""
-        found = []
+    @listed
+    def problems(self, now: Mapping[str, KernelDigest]) -> Iterator[Problem]:
+        """Report how the kernels compiled now differ from the manifest's."""
         for key, golden, kernel in _differences(self.kernels, now):
             if kernel is None:
                 wanted = f"a kernel of {golden.operator}" if golden else ""
-                found.append(Problem(f"no operator of the release is {key}", wanted))
+                yield Problem(f"no operator of the release is {key}", wanted)
             elif golden is None:
-                found.append(
-                    Problem(
-                        f"{kernel.operator} ({key}) is compiled",
-                        "no such operator",
-                    )
-                )
+                yield Problem(f"{kernel.operator} ({key}) is compiled", "no such operator")
             else:
-                found.append(Problem(f"{kernel.operator}: {_shown(kernel)}", _shown(golden)))
-        return found
+                yield Problem(f"{kernel.operator}: {_shown(kernel)}", _shown(golden))
 
 
 def _differences(
@@ -138,12 +126,9 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
 
 
 def distinct_operators(release: Release) -> dict[str, OperatorSpec]:
-    """Return one operator per kernel, by a key made of what the kernel depends on.
-
-    That is type, tensors and attributes, and the name if the precision file gives the operator a
-    mode by name. ATC names delivered files after operators, so another name is dropped if no file
-    can have it.
-    """
+    """Return one operator per kernel, by a key made of type, tensors and attributes, and of the
+    name if the precision file gives the operator a mode by name. ATC names delivered files after
+    operators, so another name is dropped if no file can have it."""
     file = release.precision_file
     named = _modes(file).by_name if file is not None and file.is_file() else {}
     found: dict[str, OperatorSpec] = {}
@@ -223,26 +208,22 @@ def read_manifest(path: Path) -> Manifest:
             f"the manifest {path} is damaged: {damage}; take it from version control, or write it "
             "anew with --ascend-manifest-update."
         )
-    kernels, model = (
-        {key: KernelDigest(**fields) for key, fields in content.get(part, {}).items()}
-        for part in ("kernels", "model")
-    )
+    parts: dict[str, Any] = {
+        part: {key: kind(**fields) for key, fields in content[part].items()}
+        for part, kind in (("kernels", KernelDigest), ("model", KernelDigest), ("inputs", Input))
+        if part in content
+    }
     return Manifest(
         toolchain=content["toolchain"]["name"],
         version=content["toolchain"]["version"],
         soc=content["soc"],
         options=content["options"],
-        kernels=kernels,
-        model=model if "model" in content else None,
-        inputs={name: Input(**each) for name, each in content["inputs"].items()}
-        if "inputs" in content
-        else None,
         settings=content.get("settings"),
+        **parts,
     )
 
 
 def _damage(content: Mapping[str, Any]) -> str:
-    """Return what is wrong with a manifest's content; empty if nothing is."""
     for key, kind in (("toolchain", dict), ("soc", str), ("options", str), ("kernels", dict)):
         if not isinstance(content.get(key), kind):
             return f"'{key}' is missing or of another type"
@@ -322,14 +303,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "toolchain": {"name": manifest.toolchain, "version": manifest.version},
         "soc": manifest.soc,
         "options": manifest.options,
-        "kernels": {key: asdict(each) for key, each in sorted(manifest.kernels.items())},
     }
-    if manifest.model is not None:
-        content["model"] = {key: asdict(each) for key, each in sorted(manifest.model.items())}
-    if manifest.inputs is not None:
-        content["inputs"] = {key: asdict(each) for key, each in sorted(manifest.inputs.items())}
-    if manifest.settings is not None:
-        content["settings"] = dict(sorted(manifest.settings.items()))
+    for part in ("kernels", "model", "inputs", "settings"):
+        if (items := asdict(manifest)[part]) is not None:
+            content[part] = dict(sorted(items.items()))
     try:
         write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:

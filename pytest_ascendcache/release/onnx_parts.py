@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
+
+_Part = TypeVar("_Part")
 
 GRAPH = "the graph"
 _MODEL_GRAPH, _INITIALISER, _NAME = 7, 5, 8
@@ -22,25 +25,23 @@ _MOST = 5000
 def onnx_parts(path: Path) -> dict[str, str]:
     """Return the digest of each initialiser by name, and of everything else under ``GRAPH``. Empty
     for a file that is no ONNX model. Raises ``OSError`` if it cannot be read."""
-    if path.stat().st_size == 0:
-        return {}
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        try:
-            return _parts(data)
-        except (ValueError, IndexError):
-            return {}
+    return dict(_read(path, lambda data: _parts(data).items()))
 
 
 def onnx_types(path: Path) -> frozenset[str]:
     """Return the types of a model's nodes, without those of subgraphs. Empty for a file that is no
     ONNX model. Raises ``OSError`` if it cannot be read."""
+    return frozenset(_read(path, _types))
+
+
+def _read(path: Path, read: Callable[[mmap.mmap], Iterable[_Part]]) -> list[_Part]:
     if path.stat().st_size == 0:
-        return frozenset()
+        return []
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            return frozenset(_types(data))
+            return [*read(data)]
         except (ValueError, IndexError):
-            return frozenset()
+            return []
 
 
 def _types(data: mmap.mmap) -> Iterator[str]:

@@ -144,12 +144,8 @@ def unknown_types(text: str, tables: ImplModeTables) -> list[str]:
     """Return the types of a precision file that the tables do not have and that resemble none of
     theirs, in line order. The reference has few types, so its tables say nothing about others."""
     types = [line.key for line in _lines(text, []) if not line.by_name]
-    types = [each for each in types if _IS_TYPE.fullmatch(each)]
-    return [
-        each
-        for each in types
-        if each not in tables.offered and not _near(each, tables.offered, cutoff=0.8)
-    ]
+    unknown = (each for each in types if _IS_TYPE.fullmatch(each) and each not in tables.offered)
+    return [each for each in unknown if not _near(each, tables.offered, cutoff=0.8)]
 
 
 def _near(key: str, known: Collection[str], cutoff: float = 0.6) -> str:
@@ -239,11 +235,8 @@ def _nearest(key: str, known: Collection[str]) -> str:
 
 def _nodes_among(release: Release, names: Collection[str]) -> frozenset[str]:
     """Return those names that nodes of the model have. Raises ``OSError`` if it cannot be read.
-
-    The file is searched, not parsed, so this needs no package for its format. It contains each
-    name in one piece: as a field of a protocol buffer, which is a length and the bytes, or in
-    quotes if the file is text.
-    """
+    The file is searched, not parsed, so this needs no package: it has each name in one piece, as a
+    field of a protocol buffer, or in quotes if it is text."""
     if release.model is None or not names:
         return frozenset()
     framework = release.options.get("framework", "")

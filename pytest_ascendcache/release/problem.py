@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
+
+_Given = ParamSpec("_Given")
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,16 @@ class Problem:
 
     def __str__(self) -> str:
         return f"observed: {self.found}\nexpected: {self.wanted}"
+
+
+def listed(reports: Callable[_Given, Iterator[Problem]]) -> Callable[_Given, list[Problem]]:
+    """Let a function that yields problems return all of them."""
+
+    @wraps(reports)
+    def every(*args: _Given.args, **kwargs: _Given.kwargs) -> list[Problem]:
+        return [*reports(*args, **kwargs)]
+
+    return every
 
 
 def story(problems: Sequence[Problem], shown: int = 8) -> str:

@@ -13,7 +13,8 @@ from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CUSTOM_OPP, KERNEL_OPTIONS, Release
 from pytest_ascendcache.release.inputs import external_data, file_sha256, files_of
 from pytest_ascendcache.release.onnx_parts import GRAPH, onnx_parts
-from pytest_ascendcache.release.problem import Problem, names
+from pytest_ascendcache.release.problem import Problem, listed, names
+from pytest_ascendcache.words import count
 
 _KINDS = {"0": "Caffe model", "1": "AIR model", "3": "TensorFlow model", "5": "ONNX model"}
 _ONNX = "5"
@@ -71,41 +72,38 @@ def _packages(release: Release) -> Iterator[tuple[str, Input]]:
         yield f"{CUSTOM_OPP} {number}", Input("operator package", digest, parts)
 
 
-def input_problems(golden: Mapping[str, Input], now: Mapping[str, Input]) -> list[Problem]:
+@listed
+def input_problems(golden: Mapping[str, Input], now: Mapping[str, Input]) -> Iterator[Problem]:
     """Return what changed since the manifest was written, one by one."""
-    found = []
     for name in sorted({*golden, *now}):
         before, after = golden.get(name), now.get(name)
         if before is None and after is not None:
-            found.append(Problem(f"{name} is given{_shown(after)}", "no such input, as approved"))
+            yield Problem(f"{name} is given{_shown(after)}", "no such input, as approved")
         elif after is None and before is not None:
-            found.append(Problem(f"{name} is not given", f"{name}{_shown(before)}, as approved"))
+            yield Problem(f"{name} is not given", f"{name}{_shown(before)}, as approved")
         elif before is not None and after is not None and before.value != after.value:
-            found.append(_changed(name, before, after))
-    return found
+            yield _changed(name, before, after)
 
 
 def _changed(name: str, before: Input, after: Input) -> Problem:
     if after.kind == "option":
         return Problem(f"{name}={after.value}", f"{name}={before.value}, as approved")
-    changed = [
-        each
-        for each in sorted({*before.parts, *after.parts})
-        if before.parts.get(each) != after.parts.get(each)
-    ]
+    keys = sorted({*before.parts, *after.parts})
+    changed = [each for each in keys if before.parts.get(each) != after.parts.get(each)]
     weights = [each for each in changed if each != GRAPH]
-    wanted = f"sha256 {before.value[:16]}..., as approved"
-    if before.parts and after.parts and after.kind == "operator package":
-        return Problem(f"the files {names(changed)} of {name} changed", wanted)
-    if before.parts and after.parts and weights and GRAPH not in changed:
-        number = f"{len(weights)} initialiser{'s' if len(weights) > 1 else ''}"
-        return Problem(f"{name}: weights differ in {number}: {names(weights)}", wanted)
-    if before.parts and after.parts and changed:
+    problem = f"{name}: only its producer or metadata differs"
+    if not (before.parts and after.parts):
+        problem = f"{name}: the {after.kind} changed, sha256 {after.value[:16]}..."
+    elif after.kind == "operator package":
+        problem = f"the files {names(changed)} of {name} changed"
+    elif weights and GRAPH not in changed:
+        problem = (
+            f"{name}: weights differ in {count(len(weights), 'initialiser')}: {names(weights)}"
+        )
+    elif changed:
         more = f", and in {len(weights)} initialisers: {names(weights)}" if weights else ""
-        return Problem(f"{name}: the model differs in its graph{more}", wanted)
-    if before.parts and after.parts:
-        return Problem(f"{name}: only its producer or metadata differs", wanted)
-    return Problem(f"{name}: the {after.kind} changed, sha256 {after.value[:16]}...", wanted)
+        problem = f"{name}: the model differs in its graph{more}"
+    return Problem(problem, f"sha256 {before.value[:16]}..., as approved")
 
 
 def _shown(each: Input) -> str:

@@ -26,13 +26,10 @@ class SamplesError(Exception):
 
 
 def sample_inputs(release: Release) -> Arrays:
-    """Return the release's own inputs, or generate some for the shapes of its ONNX model.
-
-    Generated inputs are the same every time. Floating-point inputs are normally distributed. Whole
-    numbers are row numbers if the input indexes a table, the first and the last row among them;
-    otherwise 0 and 1, as in a mask. Raises ``SamplesError`` if a file cannot be read, or the model
-    does not tell its inputs.
-    """
+    """Return the release's own inputs, or some for the shapes of its ONNX model, the same every
+    time. Floating-point inputs are normally distributed. Whole numbers are row numbers if the input
+    indexes a table, the first and the last row among them; otherwise 0 and 1, as in a mask. Raises
+    ``SamplesError`` if a file cannot be read, or the model does not tell its inputs."""
     if release.inputs is not None:
         return _read(release.inputs)
     import numpy as np
@@ -52,7 +49,8 @@ def sample_inputs(release: Release) -> Arrays:
         if np.dtype(dtype).kind == "f":
             found[name] = random.standard_normal(shape).astype(dtype)
         else:
-            most = min(rows.get(name, 2), _largest(dtype) + 1)
+            largest = int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
+            most = min(rows.get(name, 2), largest + 1)
             found[name] = random.integers(0, most, shape).astype(dtype)
             if name in rows:
                 found[name].flat[:1], found[name].flat[-1:] = 0, most - 1
@@ -120,13 +118,6 @@ def _onnx(release: Release) -> Any:
         return onnx.load(str(release.model), load_external_data=False)
     except Exception as error:  # protobuf's error differs between its implementations
         raise SamplesError(f"{release.model} cannot be read ({error}).") from None
-
-
-def _largest(dtype: str) -> int:
-    """Return the largest number of an integer type; 1 for bool."""
-    import numpy as np
-
-    return int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
 
 
 def _rows(graph: Any) -> dict[str, int]:

@@ -7,7 +7,7 @@ What depends on a question that only a run would answer is followed in each of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -125,6 +125,12 @@ class Record:
         self.ticks += 1
         return self.ticks
 
+    def leave_open(self, commands: Iterable[ShellCommand], why: str) -> None:
+        """Note which commands are not followed, of those that set something of the stack."""
+        for command in (each for one in commands for each in one.simple()):
+            if _OF_STACK.search(" ".join(command.words)):
+                self.unfollowed[command.line] = why
+
 
 @dataclass
 class Shell:
@@ -181,7 +187,8 @@ class Shell:
             stops = {"&&": (Status.NO,), "||": (Status.YES, Status.RAN)}.get(pipeline.joint, ())
             if status in stops:
                 if status is Status.RAN:
-                    self._leave_open(pipeline.commands, before)
+                    why = f"whether it counts depends on {before}"
+                    self.record.leave_open(pipeline.commands, why)
                 continue
             if pipeline.joint and status is Status.OPEN:
                 runs = (lambda shell, one=pipeline: shell.pipeline(one), lambda _: Status.OPEN)
@@ -231,8 +238,7 @@ class Shell:
             case "test":
                 return _status(decided([text_of(each, self.names) for each in command.words]))
             case "arithmetic":
-                number = arithmetic(command.words[0], self.names)
-                return _status(None if number is None else bool(number))
+                return _status(_truth(command.words[0], self.names))
             case "group":
                 return self.follow(command.bodies[0])
             case "subshell":
@@ -308,11 +314,6 @@ class Shell:
                 last = replace(last, value=kept, exported=True in exported, why=reason)
             self.names.variables[name] = last
         return Status.OPEN
-
-    def _leave_open(self, commands: Sequence[ShellCommand], before: str) -> None:
-        for command in (each for one in commands for each in one.simple()):
-            if _OF_STACK.search(" ".join(command.words)):
-                self.record.unfollowed[command.line] = f"whether it counts depends on {before}"
 
     def simple(self, command: ShellCommand) -> Status:
         words, line = [*command.words], command.line
@@ -476,9 +477,7 @@ def follow(text: str) -> Record:
         shell.script(text)
     for name, function in shell.record.functions.items():
         if name not in shell.record.called:
-            for command in function.simple():
-                if _OF_STACK.search(" ".join(command.words)):
-                    shell.record.unfollowed[command.line] = f"nothing calls {name}"
+            shell.record.leave_open([function], f"nothing calls {name}")
     return shell.record
 
 
@@ -490,70 +489,63 @@ class Loop:
     command: ShellCommand
 
     def follow(self) -> Status:
-        kind, body = self.command.kind, self.command.bodies[-1]
-        if kind == "for" and self.command.words[0].startswith("(("):
-            first, condition, after = (*self.command.words[0][2:-2].split(";"), "", "")[:3]
-            arithmetic(first, self.shell.names)
-            self._turns(body, lambda: self._number(condition), after)
-        elif kind == "for":
-            self._values(body)
-        else:
-            stops = Status.YES if kind == "until" else Status.NO
-            self._turns(body, lambda: self._answer(stops), "")
+        for _ in self._turns():
+            try:
+                self.shell.follow(self.command.bodies[-1])
+            except _LeaveError as leave:
+                if leave.how not in ("break", "continue"):
+                    raise
+                if leave.how == "break":
+                    break
         return Status.RAN
 
-    def _number(self, condition: str) -> bool | None:
-        number = arithmetic(condition, self.shell.names)
-        return None if number is None else bool(number)
+    def _turns(self) -> Iterator[None]:
+        """Come to each turn that is known to come."""
+        if self.command.kind != "for":
+            return self._while(self._answer)
+        if not self.command.words[0].startswith("(("):
+            return self._values()
+        first, condition, after = (*self.command.words[0][2:-2].split(";"), "", "")[:3]
+        arithmetic(first, self.shell.names)
+        return self._while(lambda: _truth(condition, self.shell.names), after)
 
-    def _answer(self, stops: Status) -> bool | None:
+    def _answer(self) -> bool | None:
         condition = self.command.bodies[0]
         if next(simple_commands(condition)).words in _FOREVER:
             return None
         status = self.shell.follow(condition)
-        return None if status in (Status.OPEN, Status.RAN) else status is not stops
+        if status in (Status.OPEN, Status.RAN):
+            return None
+        return (status is Status.YES) is (self.command.kind == "while")
 
-    def _values(self, body: tuple[ShellStep, ...]) -> None:
+    def _values(self) -> Iterator[None]:
         name, *words = self.command.words
         values = [each for word in words for each in fields_of(word, self.shell.names)]
         if any(is_unknown(each) or {*each} & {*"*?["} for each in values):
             self.shell.names.give(name, f"${name}", self.command.line)
-            self._once(body)
+            self._once()
             return
-        for value in values if self._matters(body) else ():
+        for value in values if self._matters() else ():
             if not self.shell.record.turn(self.command.line):
                 return
             self.shell.names.give(name, value, self.command.line)
-            if not self._turn(body):
-                return
+            yield
 
-    def _turns(
-        self, body: tuple[ShellStep, ...], condition: Callable[[], bool | None], after: str
-    ) -> None:
+    def _while(self, condition: Callable[[], bool | None], after: str = "") -> Iterator[None]:
         for turn in count():
             answer = None if turn >= _MOST_TURNS else condition()
             if answer is None:
-                self._once(body)
+                self._once()
             if not answer or not self.shell.record.turn(self.command.line):
                 return
-            if not self._turn(body):
-                return
+            yield
             if after:
                 arithmetic(after, self.shell.names)
 
-    def _turn(self, body: tuple[ShellStep, ...]) -> bool:
-        """Follow a turn; returns whether another may come."""
-        try:
-            self.shell.follow(body)
-        except _LeaveError as leave:
-            if leave.how not in ("break", "continue"):
-                raise
-            return leave.how == "continue"
-        return True
-
-    def _once(self, body: tuple[ShellStep, ...]) -> None:
+    def _once(self) -> None:
         """Follow one of the turns of a loop of which nobody knows how many there are."""
-        shell, steps = self.shell, (*self.command.bodies[0], *body)
+        shell, body = self.shell, self.command.bodies[-1]
+        steps = (*self.command.bodies[0], *body)
         _forget(shell, steps, self.command.words)
         path, left = (*shell.path, (shell.record.tick(), 0)), replace(shell.input)
         with suppress(_LeaveError):
@@ -561,16 +553,21 @@ class Loop:
         shell.input.text = left.text if left.text == shell.input.text else None
         _forget(shell, steps, self.command.words)
 
-    def _matters(self, body: tuple[ShellStep, ...]) -> bool:
+    def _matters(self) -> bool:
         """Return whether a turn sets, starts or calls anything."""
         return any(
             step.background
             or _SETS.search(" ".join(command.words)) is not None
             or looks_like_a_start(command.words)
             or {*command.words} & {*self.shell.record.functions, *_READS, *_DECLARES, "let"}
-            for step in body
+            for step in self.command.bodies[-1]
             for command in simple_commands((step,))
         )
+
+
+def _truth(expression: str, names: Names) -> bool | None:
+    number = arithmetic(expression, names)
+    return None if number is None else bool(number)
 
 
 def _status(answer: bool | None) -> Status:

@@ -14,9 +14,12 @@ _OPERATORS = re.compile(
 )
 _REDIRECTIONS = ("&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
 _ENDS = " \t\n;&|<>()"
+_BLANKS = re.compile(r"(?:[ \t\r]|\\\n)*(?:#[^\n]*)?")
 _CLOSED_BY = {"if": "fi", "case": "esac", "for": "done", "while": "done", "until": "done"}
 _RESERVED = ("then", "elif", "else", "fi", "do", "done", "esac", "}", ";;")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
+_WHOLE = re.compile(r"\\.?|\$?'[^']*'|`(?:\\.|[^`\\])*`", re.DOTALL)
+"""Parts of a word in which nothing else begins."""
 
 
 class ShellError(ValueError):
@@ -104,7 +107,8 @@ class Lexer:
     def token(self) -> _Token:
         """Return the next token; an empty one at the end."""
         while True:
-            self._skip_blanks()
+            blanks = _BLANKS.match(self.text, self.at)
+            self._to(blanks.end() if blanks else self.at)
             line, start = self.line, self.at
             if self.at >= len(self.text):
                 return _Token("", line, is_word=False)
@@ -131,10 +135,6 @@ class Lexer:
         self.line += text.count("\n")
         self.at = end
         return text
-
-    def _skip_blanks(self) -> None:
-        skipped = re.compile(r"(?:[ \t\r]|\\\n)*(?:#[^\n]*)?").match(self.text, self.at)
-        self._to(skipped.end() if skipped else self.at)
 
     def _redirect(self, operator: str) -> None:
         self._to(self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip(" \t")))
@@ -178,31 +178,18 @@ class Lexer:
 def part_end(text: str, at: int, line: int = 0) -> int:
     """Return where the part of a word ends that starts at a place: a character, a quotation, an
     expansion."""
-    if text[at] == "\\":
-        return min(at + 2, len(text))
-    if text[at] == "'":
-        end = text.find("'", at + 1)
-    elif text[at] == "`":
-        end = at + 1
-        while end < len(text) and text[end] != "`":
-            end += 2 if text[end] == "\\" else 1
-        end = end if end < len(text) else -1
-    elif text[at] == '"':
-        end = at + 1
+    if (whole := _WHOLE.match(text, at)) is not None:
+        return whole.end()
+    if text.startswith(("$(", "${", "("), at):
+        return _closed(text, at + (text[at] == "$"), line)
+    end = at + 1
+    if text[at] == '"':
         while end < len(text) and text[end] != '"':
             end = part_end(text, end, line) if text[end] in "\\$`" else end + 1
-        end = end if end < len(text) else -1
-    elif text[at] == "$" and text[at + 1 : at + 2] in ("(", "{"):
-        return _closed(text, at + 1, line)
-    elif text[at] == "$" and text[at + 1 : at + 2] == "'":
-        end = text.find("'", at + 2)
-    elif text[at] == "(":
-        return _closed(text, at, line)
-    else:
-        return at + 1
-    if end < 0:
+        end += 1
+    if end > len(text) or text.startswith(("'", "`", "$'"), at):
         raise ShellError(line)
-    return end + 1
+    return end
 
 
 def _closed(text: str, at: int, line: int) -> int:
@@ -297,16 +284,15 @@ class Parser:
                 raise ShellError(token.line)
             self._redirections = self._lexer.redirections  # what is redirected is nothing
             return ShellCommand("simple", token.line)
-        if not token.is_word:
-            return self._subshell()
         if token.text.startswith("((") and token.text.endswith("))"):
             self._advance()
             return ShellCommand("arithmetic", token.line, (token.text[2:-2],))
-        if token.text == "{":
+        if token.text in ("{", "("):
             self._advance()
-            body = self._list("}")
+            body = self._list("}" if token.text == "{" else ")")
             self._advance()
-            return ShellCommand("group", token.line, (), (body,))
+            kind = "group" if token.text == "{" else "subshell"
+            return ShellCommand(kind, token.line, (), (body,))
         reader = {
             "if": self._if,
             "for": self._for,
@@ -319,31 +305,25 @@ class Parser:
         }.get(token.text)
         return reader() if reader else self._simple()
 
-    def _subshell(self) -> ShellCommand:
-        line = self._expect("(").line
-        body = self._list(")")
-        self._advance()
-        return ShellCommand("subshell", line, (), (body,))
-
-    def _simple(self) -> ShellCommand:
-        line, words = self._next.line, list[str]()
+    def _words(self) -> tuple[str, ...]:
+        words = list[str]()
         while self._next.is_word:
             words.append(self._advance().text)
+        return tuple(words)
+
+    def _simple(self) -> ShellCommand:
+        line, words = self._next.line, self._words()
         if len(words) == 1 and not self._next.is_word and self._next.text == "(":
-            self._advance()
-            self._expect(")")
             return self._defined(line, words[0])
-        return ShellCommand("simple", line, tuple(words))
+        return ShellCommand("simple", line, words)
 
     def _function(self) -> ShellCommand:
-        line = self._advance().line
-        name = self._advance().text
+        return self._defined(self._advance().line, self._advance().text)
+
+    def _defined(self, line: int, name: str) -> ShellCommand:
         if not self._next.is_word and self._next.text == "(":
             self._advance()
             self._expect(")")
-        return self._defined(line, name)
-
-    def _defined(self, line: int, name: str) -> ShellCommand:
         self._skip_newlines()
         body = ShellStep((Pipeline("", (self._command(),)),), background=False)
         return ShellCommand("function", line, (name,), ((body,),))
@@ -382,15 +362,13 @@ class Parser:
         return body
 
     def _for(self) -> ShellCommand:
-        line, words = self._advance().line, [self._advance().text]
+        line, name = self._advance().line, self._advance().text
         self._skip_newlines()
+        words: tuple[str, ...] = () if name.startswith("((") else ('"$@"',)
         if self._next.text == "in":
             self._advance()
-            while self._next.is_word:
-                words.append(self._advance().text)
-        elif not words[0].startswith("(("):
-            words.append('"$@"')
-        return ShellCommand("for", line, tuple(words), (self._do(),))
+            words = self._words()
+        return ShellCommand("for", line, (name, *words), (self._do(),))
 
     def _case(self) -> ShellCommand:
         line, words = self._advance().line, [self._advance().text]

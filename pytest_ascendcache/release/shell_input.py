@@ -59,8 +59,8 @@ def read_values(line: str, options: str, count: int, separators: str) -> list[st
     line = line.removesuffix("\n")
     if options.strip("r") or ("\\" in line and "r" not in options) or not count:
         return None
-    if separators.isspace() or not separators:
-        line = line.strip(separators) if separators else line
+    if separators.isspace():
+        line = line.strip(separators)
     blanks = rf"[{re.escape(separators)}]" + ("+" if separators.isspace() else "")
     values = re.split(blanks, line, maxsplit=count - 1) if separators and count > 1 else [line]
     return [*values, *[""] * (count - len(values))]

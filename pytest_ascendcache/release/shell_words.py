@@ -82,10 +82,8 @@ class Names:
             return name
         value = text_of(raw, self)
         if index is None:
-            before = (
-                (self.get(name) or "" if name in self.variables else f"${name}") if adds else ""
-            )
-            self.give(name, before + value, line, exported=exported)
+            before = self.get(name) or "" if name in self.variables else f"${name}"
+            self.give(name, before + value if adds else value, line, exported=exported)
             return name
         at, values = arithmetic(index[1:-1], self), self.arrays.get(name, ())
         if at is None or not 0 <= at <= len(values):
@@ -160,8 +158,7 @@ def _fields(word: str, names: Names, *, splits: bool = True) -> list[str]:
             kept = quoted and word[at + 1 : end] not in ("$", "`", '"', "\\")
             values = [word[at if kept else at + 1 : end]]
         elif char in "$`":
-            named = _NAME.match(word, at)
-            end = named.end() if named else end
+            end = named.end() if (named := _NAME.match(word, at)) else end
             values = _values(word[at:end], names)
             if splits and not quoted:
                 split = [[each] if is_unknown(each) else each.split() for each in values]
@@ -381,14 +378,7 @@ def _evaluated(node: ast.expr) -> int:
     return (int(result) + 2**63) % 2**64 - 2**63
 
 
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "-eq": operator.eq,
-    "-ne": operator.ne,
-    "-lt": operator.lt,
-    "-le": operator.le,
-    "-gt": operator.gt,
-    "-ge": operator.ge,
-}
+_COMPARED = {f"-{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
 def decided(words: Sequence[str]) -> bool | None:
@@ -415,5 +405,5 @@ def decided(words: Sequence[str]) -> bool | None:
         case [one, "!=", other]:
             return not fnmatchcase(one, other)
         case [one, how, other] if how in _COMPARED and _is_number(one) and _is_number(other):
-            return _COMPARED[how](int(one), int(other))
+            return bool(_COMPARED[how](int(one), int(other)))
     return False if not words else None

@@ -1,13 +1,20 @@
-"""Values that ATC's documents list for its options, so that a misspelt one is not taken for new.
+"""Whether ATC's options have values that its documents list, and files that they take: before
+anything is converted, and so that a misspelt value is not taken for a new one.
 
-Source: document I (``--op_select_implmode``), and the option pages of ATC's documentation.
+Source: document I (``--op_select_implmode``), and the option pages of ATC's documentation
+(``--fusion_switch_file``, ``--op_debug_config``, ``--insert_op_conf``, ``--modify_mixlist``).
 """
 
 from __future__ import annotations
 
+import json
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pytest_ascendcache.contract.options import CacheMode, SelectMode
+from pytest_ascendcache.files import read_input
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.words import nearest
 
@@ -50,3 +57,44 @@ def value_faults(options: Mapping[str, str]) -> Iterator[str]:
             if near.casefold() != value.casefold() and near in value:
                 continue  # a longer name may be one of a newer release
             yield f"--{name}={value} is none of its values; did you mean {near}?"
+
+
+_SWITCH = re.compile(r"[\w.]+\s*:\s*(?:on|off)", re.IGNORECASE)
+_SETTING = re.compile(r"[\w.]+\s*=.*")
+_MODELS = (atc.MODEL, "weight")
+"""What only a conversion can judge; without one the release is undecided anyhow."""
+
+_LARGEST_TEXT = 1 << 24
+
+
+def content_fault(option: str, path: Path) -> str:
+    """Return why the content of a regular file is not what ``option`` takes; empty if it may be.
+    Raises ``OSError`` if the file cannot be read."""
+    size = path.stat().st_size
+    if option in _MODELS:
+        return ""
+    if size > _LARGEST_TEXT:
+        return f"has {size >> 20} MB, and is to be a text"
+    content = read_input(path)
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "is text in UTF-16; write it in UTF-8"
+    text = content.decode("utf-8-sig", "replace")  # comments may be of any encoding
+    return "is no text" if "\0" in text else _text_fault(option, text)
+
+
+def _text_fault(option: str, text: str) -> str:
+    if option == "modify_mixlist" or (option == "fusion_switch_file" and text.lstrip()[:1] == "{"):
+        try:
+            return "" if isinstance(json.loads(text), dict) else "is JSON, and no object"
+        except (ValueError, RecursionError) as error:
+            return f"is not JSON: {str(error)[:100]}"
+    if option == "insert_op_conf":
+        is_whole = "aipp_op" in text and text.count("{") == text.count("}")
+        return "" if is_whole else "has no whole aipp_op block"
+    shapes = {"fusion_switch_file": _SWITCH, atc.DEBUG_CONFIG: _SETTING}
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.partition("#")[0].strip()
+        if bare and option in shapes and not shapes[option].fullmatch(bare):
+            wanted = "<pass>:on or off" if option == "fusion_switch_file" else "<key> = <value>"
+            return f"line {number} is {bare[:60]!r}; write {wanted}"
+    return ""

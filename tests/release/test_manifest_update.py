@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.release import KernelDigest, Manifest, read_manifest, update_manifest
 from pytest_ascendcache.release import manifest as module
+from pytest_ascendcache.release.manifest import (
+    KernelDigest,
+    Manifest,
+    read_manifest,
+    update_manifest,
+)
 
 NOW = Manifest("atc", "8.0", "Ascend910B1", "options", {})
 ONE, OTHER = KernelDigest("one", "1" * 64, 1), KernelDigest("other", "2" * 64, 2)

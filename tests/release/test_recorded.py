@@ -12,15 +12,14 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from pytest_ascendcache.release import (  # noqa: E402
+from pytest_ascendcache.release.file import (  # noqa: E402
+    Release,
     ReleaseFileError,
-    options_digest,
     read_release,
-    recorded_inputs,
-    story,
 )
-from pytest_ascendcache.release.file import Release  # noqa: E402
-from pytest_ascendcache.release.recorded import input_problems  # noqa: E402
+from pytest_ascendcache.release.manifest import options_digest  # noqa: E402
+from pytest_ascendcache.release.problem import story  # noqa: E402
+from pytest_ascendcache.release.recorded import input_problems, recorded_inputs  # noqa: E402
 
 _TEXT = """\
 atc = '''

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.release import read_release
+from pytest_ascendcache.release.file import read_release
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ATC = Path(sys.executable).with_name("ascendcache-atc")

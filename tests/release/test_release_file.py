@@ -15,39 +15,43 @@ from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
 from pytest_ascendcache.qualification.scenes.caches import cann_entry, edit, graphs, rank_kernel
-from pytest_ascendcache.release import (
+from pytest_ascendcache.release.command import CommandError, parse_command
+from pytest_ascendcache.release.configuration import (
+    cache_mode_problems,
+    contradictions,
+    debug_problems,
+    own_cache,
+)
+from pytest_ascendcache.release.environment import environment_problems
+from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
+from pytest_ascendcache.release.init import main as init
+from pytest_ascendcache.release.job import job_problems, read_job
+from pytest_ascendcache.release.kernels import (
+    compared_caches,
+    copy_cache,
+    outdated_kernels,
+    rank_problems,
+    unusable_caches,
+)
+from pytest_ascendcache.release.manifest import (
     KernelDigest,
     Manifest,
     ManifestError,
-    Release,
-    ReleaseFileError,
-    cache_mode_problems,
-    compared_caches,
-    contradictions,
-    copy_cache,
-    debug_problems,
     distinct_operators,
-    kept_file_problems,
     options_digest,
-    outdated_kernels,
-    own_cache,
-    precision_file_problems,
-    rank_problems,
     read_manifest,
-    read_release,
-    recorded_inputs,
-    story,
-    uncompared_file,
-    unknown_nodes,
-    unknown_types,
-    unusable_caches,
     update_manifest,
     write_manifest,
 )
-from pytest_ascendcache.release.command import CommandError, parse_command
-from pytest_ascendcache.release.environment import environment_problems
-from pytest_ascendcache.release.init import main as init
-from pytest_ascendcache.release.job import job_problems, read_job
+from pytest_ascendcache.release.precision import (
+    kept_file_problems,
+    precision_file_problems,
+    uncompared_file,
+    unknown_nodes,
+    unknown_types,
+)
+from pytest_ascendcache.release.problem import story
+from pytest_ascendcache.release.recorded import recorded_inputs
 
 HALF = TensorDesc.of("float16", 8, 16)
 EXP = OperatorSpec("Exp", (HALF,), (HALF,), name="layer_exp")

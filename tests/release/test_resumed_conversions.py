@@ -23,7 +23,8 @@ from pytest_ascendcache.conformance.kit.conversion_shelf import (
     ConversionShelf,
 )
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
-from pytest_ascendcache.release import package_stamps, read_digests, read_release
+from pytest_ascendcache.release.file import read_release
+from pytest_ascendcache.release.inputs import package_stamps, read_digests
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures/release"

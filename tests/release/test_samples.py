@@ -9,8 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from pytest_ascendcache.release import Release, SamplesError, float32_outputs, sample_inputs
-from pytest_ascendcache.release.samples import asked_shapes
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.samples import (
+    SamplesError,
+    asked_shapes,
+    float32_outputs,
+    sample_inputs,
+)
 
 
 def release(tmp_path: Path, **options: str) -> Release:

@@ -21,7 +21,7 @@ import pytest_ascendcache
 from pytest_ascendcache.files import copy_tree, read_input, write_output
 from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
-from pytest_ascendcache.release import file_sha256
+from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
 
 if TYPE_CHECKING:

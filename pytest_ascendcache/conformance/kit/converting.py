@@ -20,7 +20,9 @@ from pytest_ascendcache.conformance.kit.release_compiles import card_environment
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import take_apart
-from pytest_ascendcache.release import Release, copy_cache, package_stamps, read_digests
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.inputs import package_stamps, read_digests
+from pytest_ascendcache.release.kernels import copy_cache
 from pytest_ascendcache.toolchains import ConvertRequest
 
 AT_ONCE = 16

@@ -12,7 +12,9 @@ from pytest_ascendcache.contract import CacheMode, Capability, ImplModeTables
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.release import KernelDigest, Problem, Release, distinct_operators
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.manifest import KernelDigest, distinct_operators
+from pytest_ascendcache.release.problem import Problem
 from pytest_ascendcache.toolchains import CompileRequest, Toolchain
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 

@@ -20,12 +20,10 @@ from pytest_ascendcache.observation.model_file import (
     ModelParts,
     differences,
 )
-from pytest_ascendcache.release import (
-    KernelDigest,
-    Problem,
-    Release,
-    compared_caches,
-)
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.kernels import compared_caches
+from pytest_ascendcache.release.manifest import KernelDigest
+from pytest_ascendcache.release.problem import Problem
 from pytest_ascendcache.toolchains import KernelRunError
 
 if TYPE_CHECKING:

@@ -23,16 +23,11 @@ from pytest_ascendcache.conformance.release.test_release import (
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.model_file import differences
-from pytest_ascendcache.release import (
-    Manifest,
-    Problem,
-    Release,
-    SamplesError,
-    cached_names,
-    float32_outputs,
-    sample_inputs,
-)
-from pytest_ascendcache.release.problem import names
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.kernels import cached_names
+from pytest_ascendcache.release.manifest import Manifest
+from pytest_ascendcache.release.problem import Problem, names
+from pytest_ascendcache.release.samples import SamplesError, float32_outputs, sample_inputs
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain
 
 if TYPE_CHECKING:

@@ -21,41 +21,46 @@ from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability, Edition, Fate, ImplModeTables
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
-from pytest_ascendcache.release import (
+from pytest_ascendcache.release.configuration import (
+    cache_mode_problems,
+    contradictions,
+    debug_problems,
+    is_forced,
+    own_cache,
+)
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.kernels import (
+    cached_names,
+    compared_caches,
+    copy_cache,
+    filled_otherwise,
+    holds_files,
+    outdated_kernels,
+    rank_directories,
+    rank_problems,
+    unserving_caches,
+    unusable_caches,
+)
+from pytest_ascendcache.release.manifest import (
     KernelDigest,
     Manifest,
     ManifestError,
-    Problem,
-    Release,
-    cache_mode_problems,
-    cached_names,
-    compared_caches,
-    contradictions,
-    copy_cache,
-    debug_problems,
-    debugging_option_problems,
-    filled_otherwise,
-    has_two_implementations,
-    holds_files,
-    is_forced,
-    kept_file_problems,
     options_digest,
-    outdated_kernels,
-    own_cache,
-    precision_file_problems,
-    rank_directories,
-    rank_problems,
     read_manifest,
-    recorded_inputs,
     release_settings,
-    story,
+    update_manifest,
+)
+from pytest_ascendcache.release.precision import (
+    debugging_option_problems,
+    has_two_implementations,
+    kept_file_problems,
+    precision_file_problems,
     uncompared_file,
     unknown_nodes,
     unknown_types,
-    unserving_caches,
-    unusable_caches,
-    update_manifest,
 )
+from pytest_ascendcache.release.problem import Problem, story
+from pytest_ascendcache.release.recorded import recorded_inputs
 from pytest_ascendcache.toolchains import Toolchain
 
 _AT_ONCE = 16

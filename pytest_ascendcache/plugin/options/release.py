@@ -13,7 +13,7 @@ import pytest
 from pytest_ascendcache.plugin.options.values import Values
 
 if TYPE_CHECKING:
-    from pytest_ascendcache.release import Release
+    from pytest_ascendcache.release.file import Release
 
 _NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
 """Characters to keep out of the name of a check, which users type on a command line."""
@@ -75,7 +75,7 @@ def read_releases(values: Values) -> ReleaseSettings:
         if update:
             raise pytest.UsageError(f"{UPDATE} needs a release; name its file with {RELEASE}.")
         return ReleaseSettings()
-    from pytest_ascendcache.release import ReleaseFileError, read_release
+    from pytest_ascendcache.release.file import ReleaseFileError, read_release
 
     try:
         # A file that is given twice is one release.

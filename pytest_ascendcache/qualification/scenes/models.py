@@ -17,7 +17,8 @@ from pytest_ascendcache.qualification.scenes.release import (
     write_golden,
     write_release,
 )
-from pytest_ascendcache.release import KernelDigest, read_release
+from pytest_ascendcache.release.file import read_release
+from pytest_ascendcache.release.manifest import KernelDigest
 
 CACHED, CARDS = "release/model-cached-is-fresh", "release/model-cards-agree"
 MANIFEST, REPRODUCIBLE = "release/model-manifest", "release/model-reproducible"

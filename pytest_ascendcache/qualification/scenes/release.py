@@ -18,16 +18,16 @@ from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.catalogue import scene
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference import atc, train
-from pytest_ascendcache.release import (
+from pytest_ascendcache.release.file import read_release
+from pytest_ascendcache.release.manifest import (
     KernelDigest,
     Manifest,
     distinct_operators,
     options_digest,
-    read_release,
-    recorded_inputs,
     release_settings,
     write_manifest,
 )
+from pytest_ascendcache.release.recorded import recorded_inputs
 
 SOC = "Ascend910B1"
 _HALF, _SINGLE = TensorDesc.of("float16", 8, 16), TensorDesc.of("float32", 8, 16)
