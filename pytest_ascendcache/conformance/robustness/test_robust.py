@@ -250,8 +250,8 @@ def test_a_read_only_file_system_gives_hits(
 
 @rule("robust/read-only-cache")
 def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderTest) -> None:
-    needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS, Action.EROFS)
     """Those that are there are used, and what is not there is compiled and not kept."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS, Action.EROFS)
     square = probe_network("Square")
     network.warm(square)
     for wanted in (square, probe_network("Square", "Exp")):
