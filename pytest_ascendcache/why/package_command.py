@@ -60,7 +60,6 @@ class PackageInterface(WordsInterface):
     """``op_compiler -p DIR -v CHIP``, or a command like it."""
 
     program = "op_compiler"
-    is_told = True
     variable = setting = OPP
     packages: tuple[str, ...] = ("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH")
 
@@ -132,9 +131,6 @@ class PackageInterface(WordsInterface):
                 lambda place: replace(place, mended=place.mended | {*damaged}),
                 next(iter(damaged)),
             )
-
-    def single_changes(self, _place: PlaceOfUse, _asked: PlaceOfUse) -> Iterator[SingleChange]:
-        return iter(())
 
     def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
         """What the index tells of keys that are missed: another chip's, one like it, or none."""
