@@ -163,7 +163,11 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
         for base in {each["rule"] for each in group.checks if _breaks_a_foundation(each)}:
             group.checks += explained.pop(base, ())
     starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
-    ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
+    ranked = []
+    for group in merged:
+        cause = _accident(_cause(group, rules), starts)
+        idle = sum(waiting.pop(each, 0) for each in cause.rules)
+        ranked.append(replace(cause, not_judged=idle))
     ranked.sort(key=_badness)
     return sorted(_united(ranked), key=_badness)
 
@@ -184,7 +188,7 @@ def _united(ranked: Sequence[Cause]) -> list[Cause]:
     def leads_late(cause: Cause) -> tuple[bool, ...]:
         """What lets a cause lead the others less: of two values False comes first."""
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
-        is_open = cause.verdict in UNDECIDED
+        is_open = cause.verdict == UNDECIDED
         leads = cause.is_misplaced, cause.says_a_mode_is_dead, cause.ages_too_much
         last = cause.is_claim, cause.is_of_combinations
         return is_open, *(not each for each in leads), explained, *last
@@ -213,11 +217,11 @@ def _follows_from(other: Cause, one: Cause) -> bool:
     * a claim that did the same harm, and whatever a mode does that is not obeyed;
     * the same seen of different options.
     """
-    if one.verdict in UNDECIDED:
+    if one.verdict == UNDECIDED:
         return False
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
     untold = unknown and (other.fact is None or other.is_claim)
-    if other.verdict in UNDECIDED:
+    if other.verdict == UNDECIDED:
         no_cache = one.is_misplaced or (one.says_a_mode_is_dead and one.mode == "enable")
         said = other.fact.observed if other.fact is not None else ""
         by_check = said.startswith("NotDecidable")  # not by the machine, which breaks no promise
@@ -308,10 +312,6 @@ def _accident(cause: Cause, starts: int) -> Cause:
     return replace(cause, reason=ends[0], also=tuple(ends[1:]), fact=None)
 
 
-def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
-    return replace(cause, not_judged=sum(waiting.pop(each, 0) for each in cause.rules))
-
-
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
     """Broken checks of combinations, with the levels that explain each.
 
@@ -370,7 +370,7 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
         if len(rules) > 1:
             kept.append(group)
             continue
-        undecided = group.checks[0]["verdict"] in UNDECIDED
+        undecided = group.checks[0]["verdict"] == UNDECIDED
         alike = of_one_rule.setdefault((rules.pop(), group.harm, undecided), [])
         same = (
             each
@@ -408,7 +408,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
     """
-    if one.verdict != other.verdict or one.verdict in UNDECIDED:
+    if one.verdict != other.verdict or one.verdict == UNDECIDED:
         return False
     first, second = (rules.by_explanation(each)[0] for each in (one, other))
     severe = [harm_rank(each.harm) < Harm.STALE.rank for each in (one, other)]
@@ -460,7 +460,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     for each in ranked:
         effects.setdefault(_effect(each), each)
     # What could not be told may have a reason of its own in each check.
-    apart = first["verdict"] in UNDECIDED and not of_control(first)
+    apart = first["verdict"] == UNDECIDED and not of_control(first)
     told = ranked if apart else effects.values()
     main, *also = [reason(each, group.levels) for each in told]
     if of_control(first):

@@ -143,15 +143,13 @@ def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
         for name, rule in known.items()
     ]
     return Comparison(
-        tuple(_name(path, report) for path, report in files),
+        tuple(
+            f"{report['toolchain']['name']} {report['toolchain']['version']} ({path.name})"
+            for path, report in files
+        ),
         tuple(report for _, report in files),
         {kind: [row for row in rows if row.kind == kind] for kind in _KINDS},
     )
-
-
-def _name(path: Path, report: Document) -> str:
-    toolchain = report["toolchain"]
-    return f"{toolchain['name']} {toolchain['version']} ({path.name})"
 
 
 def _cells(report: Document) -> dict[str, ComparedCell]:
