@@ -61,10 +61,8 @@ def _node_of(path: Path) -> str:
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the suite's checks of rules that ``--ascend-rule`` does not name.
-
-    A user's own tests stay. Raises ``pytest.UsageError`` for a rule that does not exist.
-    """
+    """Deselect the suite's checks of rules that ``--ascend-rule`` does not name. Raises
+    ``pytest.UsageError`` for a rule that does not exist."""
     wanted = set(settings_of(config).selected_rules)
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
@@ -87,10 +85,8 @@ _Cases = tuple[Sequence[Any], Sequence[str]]
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Run a check once for each cell, release, audited directory or profile of nodes.
-
-    The scope keeps the checks of one of them together.
-    """
+    """Run a check once for each cell, release, audited directory or profile of nodes. The scope
+    keeps those of one together."""
     for name, cases_of in _PARAMETERS.items():
         if name in metafunc.fixturenames:
             cases, ids = cases_of(metafunc)

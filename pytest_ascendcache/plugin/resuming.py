@@ -29,9 +29,7 @@ _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord]], None]) -> None:
     """Register the plugin for ``--ascend-resume``; ``adopt`` receives the records of earlier runs.
-
-    Raises ``pytest.UsageError`` if the file cannot be used.
-    """
+    Raises ``pytest.UsageError`` if the file cannot be used."""
     settings = settings_of(config)
     if settings.resume is None or config.option.collectonly:
         return

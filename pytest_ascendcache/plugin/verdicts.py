@@ -86,10 +86,8 @@ _ROOM = 1 << 20
 
 
 def prepare_items(items: list[pytest.Item]) -> None:
-    """Check the rule ids of collected checks, and give JUnit the rule that each one judges.
-
-    Raises ``pytest.UsageError`` for a rule that does not exist.
-    """
+    """Give JUnit the rule that each check judges. Raises ``pytest.UsageError`` for a rule that does
+    not exist."""
     for item in items:
         rule = rule_of(item)
         item.user_properties += [
@@ -239,7 +237,8 @@ def _decided(
     else:
         harm = _harm(item, call, report, evidence)
         verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
-    if accidents := _accidents(item):
+    toolchain = ascend_session_of(item.config).made_toolchain
+    if toolchain is not None and (accidents := health_of(toolchain).take()):
         # An accident says nothing about the promise whose turn it was.
         evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
         message = report.longrepr = accidents[-1].detail
@@ -262,12 +261,6 @@ def _decided(
     if verdict is Verdict.UNDECIDED:
         evidence.facts = open_facts(call)
     return rule, verdict, harm, message
-
-
-def _accidents(item: pytest.Item) -> list[Fact]:
-    """Accidents of the toolchain since the last check."""
-    toolchain = ascend_session_of(item.config).made_toolchain
-    return health_of(toolchain).take() if toolchain is not None else []
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -103,10 +103,8 @@ def check_gangs(items: list[pytest.Item]) -> None:
 
 
 def gang_size(item: pytest.Item) -> tuple[int, bool]:
-    """The number of ranks of a test, and whether the mark or an option fixes it.
-
-    Raises ``pytest.UsageError`` if the mark's argument is not a number of ranks.
-    """
+    """The number of ranks of a test, and whether the mark or an option fixes it. Raises
+    ``pytest.UsageError`` for a mark with something else."""
     marker = item.get_closest_marker("ascend_ranks")
     if marker is not None and marker.args:
         size = marker.args[0]
@@ -123,10 +121,8 @@ def gang_size(item: pytest.Item) -> tuple[int, bool]:
 
 
 def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run all ranks of the item; on a worker, only prepare the rank that the item is.
-
-    Returns what ``pytest_runtest_protocol`` returns.
-    """
+    """Run all ranks of the item; on a worker, only prepare the rank that the item is. Returns what
+    ``pytest_runtest_protocol`` returns."""
     channel = channel_of(item.config)
     if channel is not None:
         place = rank_in(item)
