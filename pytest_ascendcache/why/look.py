@@ -22,12 +22,8 @@ from pytest_ascendcache.why.request import (
 )
 
 
-def suspects(request: UserRequest) -> list[SingleChange]:
+def suspects(request: UserRequest) -> Iterator[SingleChange]:
     """Suspects that options, variables and names of files show."""
-    return [*_directory(request), *request.interface.suspects(request.place, request.cache)]
-
-
-def _directory(request: UserRequest) -> Iterator[SingleChange]:
     consulted, origin = request.consulted
     if request.place.cache.resolve() != request.cache:
         there = str(request.cache)
@@ -36,6 +32,7 @@ def _directory(request: UserRequest) -> Iterator[SingleChange]:
             lambda place: replace(place, cache=request.cache),
             f"{request.interface.setting}={there}",
         )
+    yield from request.interface.suspects(request.place, request.cache)
 
 
 def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:

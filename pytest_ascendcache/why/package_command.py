@@ -109,15 +109,11 @@ class PackageInterface(WordsInterface):
                 raise RequestError("the package that the command makes cannot be installed.")
         made = InstalledKernels(opp)
         found = {**self.read(trial.cache / _BELOW, (made.chips or ("*",))[0])}
-        keys = {self._name(stem, each): stem for stem, each in self.read(made.ai_core).items()}
+        keys = {each.paths[0].stem: stem for stem, each in self.read(made.ai_core).items()}
         return {
             name: stem in found and (stem in place.mended or found[stem].is_valid)
             for name, stem in keys.items()
         }, keys
-
-    @staticmethod
-    def _name(stem: str, unit: CachedUnit) -> str:
-        return unit.paths[0].stem if isinstance(unit, PackagedKernel) else stem
 
     def suspects(self, _place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
         damaged = {
