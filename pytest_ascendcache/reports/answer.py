@@ -56,7 +56,7 @@ def answer(report: Mapping[str, Any], causes: Sequence[Cause]) -> Answer:
     judged = sum(count for verdict, count in counts.items() if verdict != "not applicable")
     if not judged:
         return Answer("open", "ship_nothing", 0, 0)
-    if judges_reference(report):
+    if str(report["toolchain"]["name"]).startswith("reference"):  # it says nothing of a product
         return Answer("open", "ship_reference", 0, judged)
     if missing := left_out(report):
         return Answer("open", "ship_selection", 0, missing)
@@ -73,11 +73,6 @@ def left_out(report: Mapping[str, Any]) -> int:
     """How many checks of the suite a budget left out."""
     selection: Mapping[str, int] = report.get("selection", {})
     return selection.get("of_checks", 0) - selection.get("checks", 0)
-
-
-def judges_reference(report: Mapping[str, Any]) -> bool:
-    """Whether only the embedded reference was judged, which says nothing about a product."""
-    return str(report["toolchain"]["name"]).startswith("reference")
 
 
 def judged_by(report: Mapping[str, Any], language: Language) -> str:

@@ -180,16 +180,6 @@ class Cause:
         """Whether it is a positive control that failed, and nothing broken explains that."""
         return of_control(self.checks[0])
 
-    @property
-    def is_claim(self) -> bool:
-        """Whether it says no more than that a condition does not hold."""
-        return is_claim(self.fact)
-
-    @property
-    def is_of_combinations(self) -> bool:
-        """Whether only combinations of many options show it."""
-        return all(each["evidence"].get("factors") for each in self.checks)
-
     def names_the_same(self, other: Cause) -> bool:
         """Whether both are about the same option, variable, file or event."""
         subject, mine = (each.fact.subject if each.fact else None for each in (other, self))

@@ -131,10 +131,8 @@ def causes_of(report: Document) -> list[Cause]:
 
 
 def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
-    """The causes of broken checks, the worst first.
-
-    ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
-    """
+    """The causes of the broken ``checks`` of a JSON report, the worst first. ``order`` has the ids
+    of rules in the documents' order."""
     all_checks = list(checks)
     own, explained, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
@@ -190,7 +188,9 @@ def _united(ranked: Sequence[Cause]) -> list[Cause]:
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
         is_open = cause.verdict == UNDECIDED
         leads = cause.is_misplaced, cause.says_a_mode_is_dead, cause.ages_too_much
-        last = cause.is_claim, cause.is_of_combinations
+        # Last come claims, and what only combinations of many options show.
+        of_combinations = all(each["evidence"].get("factors") for each in cause.checks)
+        last = is_claim(cause.fact), of_combinations
         return is_open, *(not each for each in leads), explained, *last
 
     for cause in sorted(ranked, key=leads_late):
@@ -220,7 +220,7 @@ def _follows_from(other: Cause, one: Cause) -> bool:
     if one.verdict == UNDECIDED:
         return False
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
-    untold = unknown and (other.fact is None or other.is_claim)
+    untold = unknown and (other.fact is None or is_claim(other.fact))
     if other.verdict == UNDECIDED:
         no_cache = one.is_misplaced or (one.says_a_mode_is_dead and one.mode == "enable")
         said = other.fact.observed if other.fact is not None else ""
@@ -239,7 +239,7 @@ def _follows_from(other: Cause, one: Cause) -> bool:
         return True
     if one.is_misplaced and other.mode == "enable":
         return kind(other.fact) in _OF_NO_CACHE
-    if other.is_claim and other.harm == one.harm and not one.is_claim:
+    if is_claim(other.fact) and other.harm == one.harm and not is_claim(one.fact):
         return not unknown
     if one.ages_too_much and other.mode == "enable" and kind(other.fact) in ("again", "gone"):
         return True
