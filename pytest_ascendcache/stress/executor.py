@@ -91,7 +91,12 @@ class Executor:
             writer.write(each)
         for name in self._names:
             take_down(self._layout(name).soc(self._soc))
-        touched = tuple(_touched(before, after))
+        touched = tuple(
+            f"{name}/{path}"
+            for name in before
+            for path, change in before[name].changes(after[name]).items()
+            if change is not Change.READ
+        )
         caches = [name for name in self._names if self._layout(name).soc(self._soc).is_dir()]
         looks = tuple(map(self._look, caches))
         seen = writer.write(Seen(one.number, looks, touched, *self._jobs.installed()))
@@ -267,13 +272,3 @@ def _delivery(number: int, compile_: Compile, result: CompileResult) -> RankDeli
     kernels = kernel_digests(result)
     ending = ending_of(result, result.request.plan)
     return RankDelivery(number, compile_.rank, result.returncode, kernels, *ending)
-
-
-def _touched(before: dict[str, Snapshot], after: dict[str, Snapshot]) -> list[str]:
-    """Paths that changed, prefixed with their directory's name. Reading a file does not count."""
-    return [
-        f"{name}/{path}"
-        for name in before
-        for path, change in before[name].changes(after[name]).items()
-        if change is not Change.READ
-    ]

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,10 +43,8 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Ground:
-    """What all executions on one toolchain share: the header, and where faults can strike.
-
-    ``serves_marked`` is the positive control: the toolchain reuses marked entries.
-    """
+    """What all executions on one toolchain share. ``serves_marked`` is the positive control: the
+    toolchain reuses marked entries."""
 
     toolchain: Gate
     operators: tuple[OperatorSpec, ...]
@@ -158,9 +157,7 @@ def served_later(
     toolchain: Gate, request: CompileRequest, output: Path
 ) -> tuple[CompileResult, tuple[bool, ...]]:
     """Compile, mark every valid entry, compile again into ``output``, and remove the markers.
-
-    Returns the first result, and for each operator whether the second compile reused its entry.
-    """
+    Returns the first result, and of each operator whether its entry was reused."""
     first = toolchain.compiled([request])[0].result
     if not first.succeeded:
         return first, (False,) * len(request.operators)
@@ -168,7 +165,7 @@ def served_later(
     with ExitStack() as restoring:
         for entry in read_entries(CacheLayout(request.cache_dir).soc(toolchain.soc)).values():
             if entry.is_valid:
-                restoring.callback(_put_back, entry, _contents(entry))
+                restoring.enter_context(_restored(entry))
                 plant_canary(entry)
         second = toolchain.compiled([replace(request, output=output)])[0].result
     return first, tuple(bool(find_canaries(each or b"")) for each in _kernels_of(second))
@@ -187,31 +184,26 @@ def _kernels_of(result: CompileResult) -> list[bytes | None]:
     return kernels
 
 
-def _contents(entry: Entry) -> dict[Path, tuple[bytes, int, int]]:
-    files = {}
-    for path in (entry.object_path, entry.metadata_path):
-        state = path.stat()
-        files[path] = path.read_bytes(), state.st_atime_ns, state.st_mtime_ns
-    return files
-
-
-def _put_back(entry: Entry, contents: dict[Path, tuple[bytes, int, int]]) -> None:
-    """Restore an entry's files, unless a compile replaced or removed them."""
-    if not find_canaries(Entry(entry.stem, entry.directory).object_bytes or b""):
-        return
-    for path, (data, accessed, modified) in contents.items():
-        if path.exists():
-            path.write_bytes(data)
-            os.utime(path, ns=(accessed, modified))
+@contextmanager
+def _restored(entry: Entry) -> Iterator[None]:
+    """Restore an entry's files at the end, unless a compile replaced or removed them."""
+    files = (entry.object_path, entry.metadata_path)
+    before = {path: (path.stat(), path.read_bytes()) for path in files}
+    try:
+        yield
+    finally:
+        is_marked = find_canaries(Entry(entry.stem, entry.directory).object_bytes or b"")
+        for path, (state, data) in before.items() if is_marked else ():
+            if path.exists():
+                path.write_bytes(data)
+                os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _points(
     toolchain: Gate, operator: OperatorSpec, directory: Path
 ) -> tuple[dict[Action, tuple[Operation, ...]], bool]:
-    """The operations at which a compile can be killed, torn or held, and whether it locks by fcntl.
-
-    They come from recordings of a compile that stores, one that reuses and one that forces.
-    """
+    """The operations at which a compile that stores, reuses or forces can be killed, torn or held,
+    and whether it locks by fcntl."""
     if Capability.FAULT_POINTS not in toolchain.capabilities:
         return {}, False
     route, cache = toolchain.fault_route(), directory / "recorded"

@@ -73,10 +73,7 @@ class HistoryWriter:
 
 
 def read_history(path: Path) -> StressHistory:
-    """Read a history.
-
-    Raises ``HistoryError`` if the file cannot be read or a line is not part of a history.
-    """
+    """Read a history. Raises ``HistoryError`` for a line that is not part of one."""
     header, records = open_history(path)
     return StressHistory(header, tuple(records))
 
