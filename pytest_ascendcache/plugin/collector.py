@@ -16,6 +16,7 @@ from pytest_ascendcache.observation.health import Health, health_of
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
 from pytest_ascendcache.plugin.description import Description
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.gangs.reports import RankRecord, whole_gang
 from pytest_ascendcache.plugin.keeping import keep_evidence
 from pytest_ascendcache.plugin.pace import Pace
 from pytest_ascendcache.plugin.reporting import (
@@ -31,7 +32,6 @@ from pytest_ascendcache.plugin.spreading import estimate
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news

@@ -155,10 +155,8 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
 
 
 def leave_gang(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Leave the gang as soon as this rank's outcome is known, so that no rank waits for it.
-
-    The rank is attached to the report, so that the collector can merge the ranks' reports.
-    """
+    """Leave the gang as soon as this rank's outcome is known, so that no rank waits for it, and
+    name the rank in the report, for the collector."""
     place = item.stash[PLACE]
     aborted = call.excinfo is not None and isinstance(call.excinfo.value, GangAborted)
     report.ascend_rank = {  # type: ignore[attr-defined]
