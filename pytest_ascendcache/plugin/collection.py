@@ -24,10 +24,8 @@ def add_suite(config: pytest.Config) -> None:
 
 
 def _with_suite(arguments: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """The arguments of a run with the suite's files added, unless one names a part of the suite.
-
-    Files are named one by one, so that a user's own ``python_files`` does not hide them.
-    """
+    """The arguments of a run, with the suite's files unless one names a part of it. They are named
+    one by one: a user's ``python_files`` must not hide them."""
     files = [str(path) for folder in folders for path in _files_of(folder)]
     whole = {PACKAGE, str(SUITE)}
     expanded: list[str] = []
@@ -111,10 +109,8 @@ def without_subject(reports: Sequence[pytest.TestReport]) -> str:
 
 
 def _cells(metafunc: pytest.Metafunc) -> _Cases:
-    """The combinations of options that the marker ``ascend_cells`` accepts.
-
-    A check that ``--ascend-rule`` deselects gets a placeholder: real cells take time to compute.
-    """
+    """The combinations that the marker ``ascend_cells`` accepts; a placeholder for a check that
+    ``--ascend-rule`` deselects, because real cells take time to compute."""
     session = ascend_session_of(metafunc.config)
     wanted = session.settings.selected_rules
     rule = metafunc.definition.get_closest_marker("ascend_rule")

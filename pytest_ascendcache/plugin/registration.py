@@ -46,10 +46,8 @@ def register_plugins(config: pytest.Config) -> None:
 
 
 def _end_as_interrupted(config: pytest.Config) -> None:
-    """Have SIGTERM end the run as Ctrl-C does: with summary, report and resume file.
-
-    Processes that are forked meanwhile die of it as before. Another plugin's handler stays.
-    """
+    """Have SIGTERM end the run as Ctrl-C does, with summary, report and resume file. Forked
+    processes die of it as before; another plugin's handler stays."""
     is_worker = hasattr(config, "workerinput")
     if is_worker or threading.current_thread() is not threading.main_thread():
         return

@@ -56,10 +56,8 @@ def _is_of_conftest(config: pytest.Config) -> bool:
 
 
 def _imports(item: pytest.Item) -> tuple[str, ...]:
-    """``env PYTHONPATH=...`` for tests that import from the directory where pytest was started.
-
-    ``python -m pytest`` puts this directory on the path of imports; elsewhere nothing does.
-    """
+    """``env PYTHONPATH=...`` for tests that import from the directory where pytest was started:
+    nothing but ``python -m pytest`` puts it on the path of imports."""
     started = item.config.invocation_params.dir
     known = {item.path.parent, *item.config.getini("pythonpath")}
     if {str(started), ""}.isdisjoint(sys.path) or started in known:

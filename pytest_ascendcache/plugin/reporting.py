@@ -69,10 +69,8 @@ def write_files(report: Document, settings: Settings) -> list[str]:
 
 
 def tell_github(report: Document, language: Language) -> list[str]:
-    """Append to the summary of a GitHub job; returns the lines to print.
-
-    Those are the annotations, and a warning if the summary cannot be written; that fails no run.
-    """
+    """Append to the summary of a GitHub job; returns annotations to print, and a warning if the
+    summary cannot be written, which fails no run."""
     from pytest_ascendcache.reports.markdown import summary, workflow_commands
 
     lines = workflow_commands(report, language) if _annotates() else []
@@ -90,10 +88,8 @@ def _annotates() -> bool:
 
 @contextmanager
 def without_failed_checks(reporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Keep pytest from printing the suite's failures: the report prints their causes.
-
-    A user's own tests keep their tracebacks, and so do the suite's checks with ``--tb``.
-    """
+    """Keep pytest from printing the suite's failures, whose causes the report prints; with
+    ``--tb``, and of a user's own tests, it prints them."""
     if reporter.config.getoption("tbstyle") != "auto":
         yield
         return

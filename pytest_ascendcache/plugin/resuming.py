@@ -83,11 +83,8 @@ class _Worker:
 
 
 class _Resuming:
-    """The part in the controller, or in a run without xdist.
-
-    It leaves decided checks out and gives their records to the collector, and appends every new
-    record to the journal.
-    """
+    """The part in the controller, or in a run without xdist: leaves decided checks out, gives their
+    records to the collector, and appends each new one to the journal."""
 
     def __init__(
         self,

@@ -148,10 +148,8 @@ class AscendSession:
         return (parent.parent if hasattr(self._config, "workerinput") else parent) / "turns.lock"
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep checks with a vendor's programs on other workers waiting until this one has ended.
-
-        CANN's installers give up while any process of the machine has a name like theirs.
-        """
+        """Keep checks with a vendor's programs on other workers waiting: CANN's installers give up
+        while any process of the machine has a name like theirs."""
         if isinstance(self.toolchain, ReferenceToolchain):
             return nullcontext()
         return turn(self.turns.with_name("programs.lock"))

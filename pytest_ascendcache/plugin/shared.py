@@ -22,10 +22,8 @@ from pytest_ascendcache.plugin.options.campaigns import NodeSettings
 
 
 class Audits:
-    """Audits directories, each once. Every xdist worker has its own and looks for itself.
-
-    With ``suggests``, each audit also collects what to remove, as a plan.
-    """
+    """Audits directories, each once in every xdist worker. With ``suggests``, each audit also
+    collects what to remove, as a plan."""
 
     def __init__(self, suggests: bool, edition: Edition) -> None:
         self._suggests = suggests

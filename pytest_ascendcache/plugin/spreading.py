@@ -82,10 +82,8 @@ def _batches(config: pytest.Config, names: Sequence[str]) -> dict[str, str]:
 
 
 def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
-    """The line to print before the first check of a toolchain that compiles operators.
-
-    It is empty for the reference, whose runs are short, and where nothing can be measured.
-    """
+    """The line before the first check of a toolchain that compiles operators; empty for the
+    reference, whose runs are short, and where nothing can be measured."""
     toolchain = session.toolchain
     needed = {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT}
     if session.settings.toolchain == "reference" or not needed <= toolchain.capabilities:

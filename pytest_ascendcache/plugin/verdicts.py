@@ -264,10 +264,8 @@ def _decided(
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace a traceback of the suite by its last line of code, unless ``--tb`` asks for more.
-
-    Users know the document, not this package, and the summary has the details.
-    """
+    """Replace a traceback of the suite by its last line of code, unless ``--tb`` asks for more:
+    users know the document, not this package."""
     if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
         return
     if not (text := _plain(call.excinfo.value)):
@@ -292,10 +290,8 @@ def _exception(call: pytest.CallInfo[None]) -> BaseException | None:
 def _machine_is_unfit(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> str:
-    """Why the machine may be to blame for a failing check; empty if it is not.
-
-    On a full disk no toolchain can store anything, and the suite cannot record anything.
-    """
+    """Why the machine may be to blame for a failing check; empty if it is not. On a full disk
+    nothing can be stored or recorded."""
     blamed = (*_BROKEN, ToolchainError)
     if report.when != "call" or not isinstance(_exception(call), blamed):
         return ""
@@ -365,11 +361,8 @@ def _verdict(
 
 
 def _has_judged_nothing(item: pytest.Item, evidence: Evidence) -> bool:
-    """Whether a user's check ran no toolchain and does not note what else it judged.
-
-    One rank of a gang may have nothing to do, but not all. The suite says by itself what it has not
-    judged.
-    """
+    """Whether a user's check ran no toolchain and does not note what else it judged; of a gang,
+    whether no rank did."""
     if item.getparent(SuiteModule) is not None:
         return False
     has_judged = bool(evidence.starts or evidence.notes or evidence.readings)

@@ -38,11 +38,8 @@ class Answer:
 
 
 def answer(report: Mapping[str, Any], causes: Sequence[Cause]) -> Answer:
-    """The answer of a JSON report with its causes.
-
-    A broken promise is a no. Checks that are undecided, did not run or were left out leave the
-    question open; they never make it a yes.
-    """
+    """The answer of a JSON report with its causes: a broken promise is a no; undecided checks, and
+    those that did not run or were left out, leave the question open."""
     counts: Mapping[str, int] = report["totals"]["checks"]
     missing = int(report.get("checks_without_verdict", 0))
     failing = [cause for cause in causes if cause.verdict == "fail"]

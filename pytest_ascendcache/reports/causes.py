@@ -313,11 +313,8 @@ def _accident(cause: Cause, starts: int) -> Cause:
 
 
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
-    """Broken checks of combinations, with the levels that explain each.
-
-    The check itself may have searched for the smallest combination; otherwise the levels follow
-    from which combinations passed.
-    """
+    """Broken checks of combinations, with the levels that explain each: the smallest ones that the
+    check found, else what follows from which combinations passed."""
     cells = [each for each in checks if each["evidence"].get("factors")]
     explained = []
     for rule in dict.fromkeys(each["rule"] for each in cells):
@@ -334,11 +331,8 @@ def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]
 
 
 def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None:
-    """Put a check of a combination into the group that fits best.
-
-    It fits by harm and rule, else by effect and options, else by options, else by effect and some
-    of the options, else by rule.
-    """
+    """Put a check of a combination into the group that fits best: by harm and rule, effect and
+    options, options, effect and some of the options, or rule."""
     effect, rule = _effect(check), check["rule"]
     families = frozenset(FAMILIES[each] for each in levels if each in FAMILIES)
     of_rule = [each for each in groups if any(rule == one["rule"] for one in each.checks)]

@@ -36,10 +36,8 @@ def suspects(request: UserRequest) -> Iterator[SingleChange]:
 
 
 def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
-    """Suspects that a run shows by what it did to its copy of the cache.
-
-    A force run removes and compiles everything whatever state it is in, so it shows nothing.
-    """
+    """Suspects that a run shows by what it did to its copy of the cache; none after a force run,
+    which removes and compiles everything whatever state it is in."""
     if outcome.failure or (place.interface.is_told and not is_enabled(place)):
         return []
     found = []

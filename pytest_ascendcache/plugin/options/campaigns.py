@@ -77,10 +77,8 @@ class StressSettings:
 
 
 def read_stress(values: Values, nodes: NodeSettings) -> StressSettings:
-    """Check the options of stress runs together. Where none is given, a new run draws its seed.
-
-    Raises ``pytest.UsageError`` if they contradict each other, or the history cannot be read.
-    """
+    """Check the options of stress runs together; without a seed a new run draws one. Raises
+    ``pytest.UsageError`` for contradictions, and a history that cannot be read."""
     amount: StressLength | Path | None = values["--ascend-stress"]
     rules = values["--ascend-rule"]
     if amount is not None and rules and STRESS_RULE not in rules:

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 
 def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
-    """The named editions: one for each product, or two of one product where the run ``compares``.
-
-    Raises ``pytest.UsageError`` for an edition that does not exist, and for too many.
-    """
+    """The named editions: one for each product, or two of one where the run ``compares``. Raises
+    ``pytest.UsageError`` for an unknown one, and for too many."""
     if not names:
         return ()  # runs that do not use the plugin must not pay for importing the contract
     from pytest_ascendcache.contract import NoEditionError
