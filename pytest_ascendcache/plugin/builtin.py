@@ -33,11 +33,8 @@ from pytest_ascendcache.words import instead
 
 
 def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
-    """The toolchain of this name, or None for a name of another plugin.
-
-    Raises ``ToolchainError`` if the toolchain is not installed, and ``pytest.UsageError`` for a
-    defect that does not exist.
-    """
+    """The toolchain of this name, None for a name of another plugin. Raises ``ToolchainError``
+    where it is not installed, ``pytest.UsageError`` for an unknown defect."""
     make = _MAKERS.get(name)
     return None if make is None else make(settings)
 
@@ -48,10 +45,8 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def refuse_to_guess() -> None:
-    """Refuse to judge the reference by default on a machine that has a real toolchain.
-
-    Raises ``pytest.UsageError`` with the toolchain, and the options that choose between the two.
-    """
+    """Raise ``pytest.UsageError`` where the reference would be judged by default on a machine that
+    has a real toolchain."""
     sighted = in_sight("atc", os.environ)
     homes = [f"{name}={os.environ[name]}" for name in TOOLKIT_HOMES if os.environ.get(name)]
     if not sighted and not homes:
@@ -73,25 +68,21 @@ def refuse_to_guess() -> None:
 
 def _reference(settings: Settings) -> Toolchain:
     """The embedded toolchain, with the defect or the vendor's defects that the options name."""
-    flaw = settings.defect
-    is_profile = flaw is not None and _is_profile(flaw)
+    flaw, name = settings.defect, ""
+    if flaw is not None:
+        from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
+
+        known = [*profile_names(), *defect_names()]
+        if flaw not in known and not is_mutant(flaw):
+            remedy = instead(flaw, known)
+            raise pytest.UsageError(f"--ascend-defect={flaw}: no such defect; {remedy}")
+        if flaw in profile_names():
+            name = f"reference with the defects of '{flaw}'"
     toolchain = reference_toolchain(
         settings.start, settings.timeout, flaw, settings.soc, edition_played(settings.editions)
     )
-    if is_profile:
-        toolchain.name = f"reference with the defects of '{flaw}'"
+    toolchain.name = name or toolchain.name
     return toolchain
-
-
-def _is_profile(flaw: str) -> bool:
-    """Whether the defect of this name is a vendor's. Raises ``UsageError`` for one that is not
-    known."""
-    from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
-
-    known = [*profile_names(), *defect_names()]
-    if flaw not in known and not is_mutant(flaw):
-        raise pytest.UsageError(f"--ascend-defect={flaw}: no such defect; {instead(flaw, known)}")
-    return flaw in profile_names()
 
 
 def _atc(settings: Settings) -> Toolchain:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,11 +29,11 @@ from pytest_ascendcache.contract.facts import (
 from pytest_ascendcache.observation.evidence import Step
 
 _Entry = Outcome | Fate | Delivered
+_NAME = "pytest_ascendcache"
 
 _REWRITTEN = "@pytest_ar"
 """A global of each module whose assertions pytest has rewritten."""
-_PACKAGE = Path(__file__).parent.parent
-_SUITE = _PACKAGE / "conformance"
+_SUITE = Path(__file__).parent.parent / "conformance"
 
 _WORDS = ("output", "words", "said")
 _NAMING = ("named", "_names")
@@ -50,6 +50,7 @@ class Compared:
 
 
 _COMPARED: pytest.StashKey[Compared] = pytest.StashKey()
+_NOTHING = Compared(None, 0, ())
 
 
 def remember(config: pytest.Config, op: str, left: object, right: object) -> None:
@@ -57,14 +58,13 @@ def remember(config: pytest.Config, op: str, left: object, right: object) -> Non
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _asserts(frame):
         frame = frame.f_back
-    facts = tuple(_of_values(op, left, right))
     code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
-    config.stash[_COMPARED] = Compared(code, line, facts)
+    config.stash[_COMPARED] = Compared(code, line, tuple(_of_values(op, left, right)))
 
 
 def forget(config: pytest.Config) -> None:
     """Forget the last comparison: another check follows, maybe of the same code."""
-    config.stash[_COMPARED] = Compared(None, 0, ())
+    config.stash[_COMPARED] = _NOTHING
 
 
 def _asserts(frame: FrameType) -> bool:
@@ -74,7 +74,7 @@ def _asserts(frame: FrameType) -> bool:
 
 def _of_values(op: str, left: object, right: object) -> Iterator[Fact]:
     """The facts of compared outcomes or fates, one by one or in collections."""
-    allowed = list(_entries(right))
+    allowed = [each for _, each in _named(right)]
     if op not in ("==", "is", "in") or not allowed:
         return
     for about, observed in _named(left):
@@ -86,20 +86,10 @@ def _of_values(op: str, left: object, right: object) -> Iterator[Fact]:
 
 
 def _named(value: object) -> Iterator[tuple[Any, _Entry]]:
-    if isinstance(value, Outcome | Fate | Delivered):
-        yield None, value
-    elif isinstance(value, Mapping):
-        yield from ((name, each) for name, each in value.items() if _is_entry(each))
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((None, each) for each in value if _is_entry(each))
-
-
-def _entries(value: object) -> Iterator[_Entry]:
-    return (each for _, each in _named(value))
-
-
-def _is_entry(value: object) -> bool:
-    return isinstance(value, Outcome | Fate | Delivered)
+    """The outcomes and fates in a value, by their names in a mapping."""
+    values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    pairs = value.items() if isinstance(value, Mapping) else ((None, each) for each in values)
+    return ((name, each) for name, each in pairs if isinstance(each, _Entry))
 
 
 def facts_of(item: pytest.Item, call: pytest.CallInfo[None], steps: Sequence[Step]) -> list[Fact]:
@@ -119,28 +109,26 @@ def _placed(fact: Fact, steps: Sequence[Step]) -> Fact:
 
 
 def _facts(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Fact]:
-    compared = item.config.stash.get(_COMPARED, None)
+    compared = item.config.stash.get(_COMPARED, _NOTHING)
     place = _place(item, call)
     if place is None:
         return [Fact.of(Aspect.CLAIM, "not run", witness=FactWitness.CONDITION)]
-    statement = _statement_at(place)
-    same = compared is not None and compared.code is place.frame.f_code
+    path, line = Path(place.path), place.lineno + 1
+    # The smallest statement around the line.
+    around = [each for each in _statements(path) if _spans(each, line)]
+    statement = min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
     # An earlier comparison of the same function may have been caught.
-    if compared is not None and same and (statement is None or _spans(statement, compared.line)):
-        facts = list(compared.facts)
-        if facts:
-            return facts
-    condition = statement.test if isinstance(statement, ast.Assert) else None
-    if condition is not None:
-        if fact := _of_condition(condition):
+    same = compared.code is place.frame.raw.f_code
+    if compared.facts and same and (statement is None or _spans(statement, compared.line)):
+        return list(compared.facts)
+    said = place.name
+    if isinstance(statement, ast.Assert):
+        if fact := _of_condition(statement.test):
             return [fact]
-        said = _counted(place, ast.unparse(condition))
-    else:
-        said = place.function
-    where = "" if place.function == _function_of(item) else f"{place.function}: "
-    if condition is None:
-        where = ""
-    return [Fact.of(Aspect.CLAIM, where + said, witness=FactWitness.CONDITION)]
+        is_own = said == (getattr(item, "originalname", None) or item.name)
+        counted = _counted(path, line, ast.unparse(statement.test))
+        said = counted if is_own else f"{said}: {counted}"
+    return [Fact.of(Aspect.CLAIM, said, witness=FactWitness.CONDITION)]
 
 
 def open_facts(call: pytest.CallInfo[None]) -> list[Fact]:
@@ -157,78 +145,43 @@ def open_facts(call: pytest.CallInfo[None]) -> list[Fact]:
     return [Fact.of(Aspect.UNDECIDED, origin, witness=FactWitness.CONDITION)]
 
 
-_NAME = "pytest_ascendcache"
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the statement that failed stands."""
-
-    path: Path
-    line: int
-    function: str
-    frame: FrameType
-
-
-def _place(item: pytest.Item, call: pytest.CallInfo[None]) -> _Place | None:
-    """The innermost statement of the check, or of the suite's helpers, that raised."""
-    if call.excinfo is None:
-        return None
-    entries = [
-        each
-        for each in call.excinfo.traceback
-        if Path(each.path) == item.path or Path(each.path).is_relative_to(_SUITE)
-    ]
-    if not entries:
-        return None
-    last = entries[-1]
-    return _Place(Path(last.path), last.lineno + 1, last.name, last.frame.raw)
-
-
-def _function_of(item: pytest.Item) -> str:
-    return str(getattr(item, "originalname", None) or item.name)
-
-
-@lru_cache(maxsize=64)
-def _parsed(path: Path) -> ast.Module | None:
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return None
-
-
-def _statement_at(place: _Place) -> ast.stmt | None:
-    """The smallest statement around a line."""
-    around = [each for each in _statements(place.path) if _spans(each, place.line)]
-    return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+def _place(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """The innermost entry of the traceback in the check, or in the suite's helpers, if any."""
+    entries = () if call.excinfo is None else reversed(call.excinfo.traceback)
+    paths = ((Path(each.path), each) for each in entries)
+    mine = (each for path, each in paths if path == item.path or path.is_relative_to(_SUITE))
+    return next(mine, None)
 
 
 def _spans(statement: ast.stmt, line: int) -> bool:
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
-def _statements(path: Path) -> Iterable[ast.stmt]:
-    parsed = _parsed(path)
-    return () if parsed is None else (n for n in ast.walk(parsed) if isinstance(n, ast.stmt))
+@lru_cache(maxsize=64)
+def _statements(path: Path) -> Sequence[ast.stmt]:
+    try:
+        parsed = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ()
+    return [each for each in ast.walk(parsed) if isinstance(each, ast.stmt)]
 
 
-def _counted(place: _Place, condition: str) -> str:
+def _counted(path: Path, line: int, condition: str) -> str:
     """A condition, with its number if the function has several that read the same."""
     functions = [
         each
-        for each in _statements(place.path)
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and each.lineno <= place.line <= (each.end_lineno or 0)
+        for each in _statements(path)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and _spans(each, line)
     ]
     if not functions:
         return condition
     inner = max(functions, key=lambda each: each.lineno)
-    alike = sorted(
+    alike = [
         each.lineno
         for each in ast.walk(inner)
         if isinstance(each, ast.Assert) and ast.unparse(each.test) == condition
-    )
-    number = sum(line <= place.line for line in alike)
+    ]
+    number = sum(each <= line for each in alike)
     return f"{condition} #{number}" if number > 1 else condition
 
 
@@ -241,17 +194,12 @@ def _of_condition(condition: ast.expr) -> Fact | None:
             (Ending.SUCCESS, Ending.REFUSAL) if negated else (Ending.FAILURE, Ending.SUCCESS)
         )
         return Fact.of(Aspect.ENDING, observed, (due,), witness=FactWitness.PROCESS)
-    if _is_nothing_compiled(condition):
+    text = ast.unparse(condition)  # no operator of a network's run may be compiled
+    if isinstance(condition, ast.Compare) and text.endswith(".compiled == frozenset()"):
         return outcome_fact(Delivered.COMPILED, [Delivered.REUSED])
     if _is_about_words(condition):
         return Fact.of(Aspect.WORDS, Words.MISSING, (Words.AS_DUE,), witness=FactWitness.OUTPUT)
     return None
-
-
-def _is_nothing_compiled(condition: ast.expr) -> bool:
-    """Whether no operator of a network's run may be compiled: ``run.compiled == frozenset()``."""
-    text = ast.unparse(condition)
-    return isinstance(condition, ast.Compare) and text.endswith(".compiled == frozenset()")
 
 
 def _is_about_words(condition: ast.expr) -> bool:

@@ -24,10 +24,8 @@ def add_suite(config: pytest.Config) -> None:
 
 
 def _with_suite(arguments: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """The arguments of a run with the suite's files added, unless one names a part of the suite.
-
-    Files are named one by one, so that a user's own ``python_files`` does not hide them.
-    """
+    """The arguments of a run, with the suite's files unless one names a part of it. They are named
+    one by one: a user's ``python_files`` must not hide them."""
     files = [str(path) for folder in folders for path in _files_of(folder)]
     whole = {PACKAGE, str(SUITE)}
     expanded: list[str] = []
@@ -61,10 +59,8 @@ def _node_of(path: Path) -> str:
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the suite's checks of rules that ``--ascend-rule`` does not name.
-
-    A user's own tests stay. Raises ``pytest.UsageError`` for a rule that does not exist.
-    """
+    """Deselect the suite's checks of rules that ``--ascend-rule`` does not name. Raises
+    ``pytest.UsageError`` for a rule that does not exist."""
     wanted = set(settings_of(config).selected_rules)
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
@@ -87,10 +83,8 @@ _Cases = tuple[Sequence[Any], Sequence[str]]
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Run a check once for each cell, release, audited directory or profile of nodes.
-
-    The scope keeps the checks of one of them together.
-    """
+    """Run a check once for each cell, release, audited directory or profile of nodes. The scope
+    keeps those of one together."""
     for name, cases_of in _PARAMETERS.items():
         if name in metafunc.fixturenames:
             cases, ids = cases_of(metafunc)
@@ -115,10 +109,8 @@ def without_subject(reports: Sequence[pytest.TestReport]) -> str:
 
 
 def _cells(metafunc: pytest.Metafunc) -> _Cases:
-    """The combinations of options that the marker ``ascend_cells`` accepts.
-
-    A check that ``--ascend-rule`` deselects gets a placeholder: real cells take time to compute.
-    """
+    """The combinations that the marker ``ascend_cells`` accepts; a placeholder for a check that
+    ``--ascend-rule`` deselects, because real cells take time to compute."""
     session = ascend_session_of(metafunc.config)
     wanted = session.settings.selected_rules
     rule = metafunc.definition.get_closest_marker("ascend_rule")

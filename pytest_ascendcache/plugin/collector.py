@@ -14,24 +14,24 @@ from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.language import text, translated
 from pytest_ascendcache.observation.health import Health, health_of
 from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
-from pytest_ascendcache.plugin.description import Description, Progress
-from pytest_ascendcache.plugin.estimate import estimate
+from pytest_ascendcache.plugin.description import Description
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
-from pytest_ascendcache.plugin.junit import tell_junit
+from pytest_ascendcache.plugin.gangs.reports import RankRecord, whole_gang
 from pytest_ascendcache.plugin.keeping import keep_evidence
 from pytest_ascendcache.plugin.pace import Pace
 from pytest_ascendcache.plugin.reporting import (
     tell_github,
+    tell_junit,
     wants_report,
     without_failed_checks,
     write_files,
 )
 from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.session import AscendSession
+from pytest_ascendcache.plugin.spreading import estimate
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.users_language import language_of, say
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.gangs import RankRecord, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news
@@ -113,10 +113,8 @@ class Collector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Keep the last entry of the traceback only.
-
-        pytest shows no more, but would first read the source of every entry, which takes seconds.
-        """
+        """Keep the last entry of the traceback: pytest shows no more, but would first read the
+        source of every entry, which takes seconds."""
         if not self._config.getoption("fulltrace", False):
             excinfo.traceback = excinfo.traceback[-1:]
 
@@ -144,9 +142,8 @@ class Collector:
         if self._announced or self._config.option.collectonly or reporter is None or not checks:
             return
         self._announced = True
-        line = ""
-        if self._toolchain is not None:  # without one nothing runs that takes time
-            line = estimate(self._session, checks, workers)
+        # Without a toolchain nothing runs that takes time.
+        line = "" if self._toolchain is None else estimate(self._session, checks, workers)
         self._pace.begin(workers)
         if line:
             reporter.write_line(say(self._config, f"ascendcache: {line}"))
@@ -215,12 +212,8 @@ class Collector:
             above = self._session.base.parent
         except ToolchainError:
             return []
-        return sorted(
-            {
-                *above.glob("ascendcache*/stress-*.jsonl"),
-                *above.glob("*/ascendcache*/stress-*.jsonl"),
-            }
-        )
+        patterns = "ascendcache*/stress-*.jsonl", "*/ascendcache*/stress-*.jsonl"
+        return sorted({each for pattern in patterns for each in above.glob(pattern)})
 
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
         """Whether each listed deviation occurred; empty if the run did not cover the suite."""
@@ -232,7 +225,9 @@ class Collector:
         health = Health()
         for each in (self._health, self._own_health()):
             health.add(*each.numbers())
-        progress = Progress(
+        records = self._records
+        described = self._description.document(
+            records,
             exit_status=exit_status,
             missing=self._missing,
             is_suite=self._is_suite,
@@ -240,8 +235,6 @@ class Collector:
             health=health,
             pace=self._pace.document(),
         )
-        records = self._records
-        described = self._description.document(records, progress)
         return document(described, records, self._description.rules)
 
     def _own_health(self) -> Health:

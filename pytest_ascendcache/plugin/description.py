@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any
@@ -24,19 +24,6 @@ from pytest_ascendcache.reports.release_answer import release_answer
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run came: its exit status, how many checks gave no verdict, whether it covers the
-    suite, which listed deviations occurred, how its processes ended, and at which pace."""
-
-    exit_status: int
-    missing: int
-    is_suite: bool
-    occurrences: Sequence[tuple[Deviation, Occurrence]]
-    health: Health
-    pace: Mapping[str, Any]
-
-
 class Description:
     """Describes one run. It begins when the run does; ``toolchain`` is None where only files are
     judged."""
@@ -47,8 +34,19 @@ class Description:
         self._settings = settings_of(config)
         self._started = datetime.now().astimezone()
 
-    def document(self, records: Sequence[VerdictRecord], progress: Progress) -> dict[str, Any]:
-        """The fields of the JSON document that describe the run itself."""
+    def document(
+        self,
+        records: Sequence[VerdictRecord],
+        *,
+        exit_status: int,
+        missing: int,
+        is_suite: bool,
+        occurrences: Sequence[tuple[Deviation, Occurrence]],
+        health: Health,
+        pace: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The fields of the JSON document that describe the run itself. ``missing`` checks gave no
+        verdict; ``is_suite`` says that the run covers the suite."""
         session, toolchain = ascend_session_of(self._config), self._toolchain
         description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
@@ -57,25 +55,28 @@ class Description:
             "editions": self._editions(records),
             "edition_notices": session.judged_by.notices,
             "host": self.host(),
-            "exit_status": progress.exit_status,
+            "exit_status": exit_status,
             "started": self._started.isoformat(timespec="seconds"),
-            "checks_without_verdict": progress.missing,
+            "checks_without_verdict": missing,
             "deviations": [
                 {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
-                for entry, occurrence in progress.occurrences
+                for entry, occurrence in occurrences
             ],
         }
         selecting, news = selecting_of(self._config), self.news(records)
         selected = selecting.document() if selecting else {}
-        is_part = records and "selection" not in selected and not progress.is_suite
-        notices = [] if toolchain is None else progress.health.notices(toolchain.name)
+        is_part = records and "selection" not in selected and not is_suite
+        accounting = accounting_of(self._config)
+        notices = [] if toolchain is None else health.notices(toolchain.name)
         optional = {
             "matrix": self._matrix(records),
             **selected,
             "is_part": bool(is_part),
-            "pace": progress.pace,
-            "answers": self._answers(records, progress.missing),
-            "not_judged": self._not_judged(records),
+            "pace": pace,
+            "answers": self._answers(records, missing),
+            "not_judged": accounting.not_judged(records, self.rules, toolchain)
+            if accounting is not None and records
+            else [],
             "notices": notices,
             "baseline": news.as_dict() if news else None,
         }
@@ -135,13 +136,6 @@ class Description:
         products = {rule.product for id_, rule in rules.items() if id_ in judged}
         editions = ascend_session_of(self._config).judged_by.editions
         return [str(each) for each in editions if each.product in products]
-
-    def _not_judged(self, records: Sequence[VerdictRecord]) -> list[dict[str, str]]:
-        """The rules without a verdict, with the reasons."""
-        accounting = accounting_of(self._config)
-        if accounting is None or not records:
-            return []
-        return accounting.not_judged(records, self.rules, self._toolchain)
 
     def _matrix(self, records: Sequence[VerdictRecord]) -> list[str]:
         """Which combinations were tried, what they cover, and what else was generated."""

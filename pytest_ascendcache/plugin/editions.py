@@ -75,10 +75,8 @@ def edition_played(chosen: Sequence[Edition]) -> str:
 
 
 def judged_by(settings: Settings, toolchain: Toolchain | None) -> JudgedBy:
-    """The editions that ``--ascend-edition`` names, else those of the toolchain's version.
-
-    A user's own toolchain without ``releases`` is judged by the default editions.
-    """
+    """The editions that ``--ascend-edition`` names, else those of the toolchain's version, else the
+    default ones."""
     named = {each.product: Chosen(each) for each in settings.editions}
     releases: Mapping[str, Mapping[str, str]] = getattr(toolchain, "releases", {})
     own = {product: chosen_for_parts(parts, product) for product, parts in releases.items()}

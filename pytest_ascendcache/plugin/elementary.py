@@ -24,10 +24,8 @@ _BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 
 
 class Elementary:
-    """The plugin that orders the checks of a run, and leaves out those that cannot tell anything.
-
-    A seeded defect is judged by every check, because each rule has to show that it notices it.
-    """
+    """Orders the checks of a run, and leaves out those that cannot tell anything; not with a seeded
+    defect, which each rule has to show that it notices."""
 
     def __init__(self, config: pytest.Config) -> None:
         settings = settings_of(config)

@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 def _sandbox(
     request: pytest.FixtureRequest, session: AscendSession, evidence: Evidence, needed: str = ""
 ) -> Iterator[Path]:
-    """A directory for one test, kept if the test fails.
-
-    The test is skipped where the toolchain lacks the ``needed`` capability.
-    """
+    """A directory for one test, kept if it fails. It is skipped where the toolchain lacks the
+    ``needed`` capability."""
     from pytest_ascendcache.contract import Capability
 
     toolchain = session.toolchain
@@ -107,7 +105,7 @@ def ascend_stress(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_cache: CacheUnderTest
 ) -> Campaign:
     """The stress run that ``--ascend-stress`` describes, in this test's sandbox."""
-    from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.plugin.options.campaigns import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
     from pytest_ascendcache.plugin.users_language import write_now
     from pytest_ascendcache.stress import Campaign

@@ -34,10 +34,8 @@ def place() -> Path:
 
 
 def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
-    """Copy the evidence of a red run; returns the lines that name it.
-
-    A directory that cannot be written costs the evidence, and a line says so.
-    """
+    """Copy the evidence of a red run; returns the lines that name it, or say that it cannot be
+    written."""
     base = place()
     directory = base / f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
     try:
@@ -49,7 +47,9 @@ def keep_evidence(report: Document, histories: Sequence[Path]) -> list[str]:
             shutil.copy(each, directory)
             if ".shortest" in each.name:
                 lines.append(f"repeat it: pytest --ascend-stress={directory / each.name}")
-        _forget(base)
+        ours = sorted(each for each in base.iterdir() if (each / "report.json").is_file())
+        for each in ours[:-RUNS]:
+            shutil.rmtree(each, ignore_errors=True)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or "not all of it can be copied"
         return [f"WARNING: the evidence cannot be kept in {directory}: {reason}."]
@@ -86,10 +86,3 @@ def _first_broken(report: Document) -> Iterator[dict]:  # type: ignore[type-arg]
 def _size(directory: Path) -> int:
     files = (each for each in directory.rglob("*") if not each.is_symlink())
     return sum(each.stat().st_size for each in files if each.is_file())
-
-
-def _forget(base: Path) -> None:
-    """Remove the evidence of all but the last runs."""
-    ours = sorted(each for each in base.iterdir() if (each / "report.json").is_file())
-    for each in ours[:-RUNS]:
-        shutil.rmtree(each, ignore_errors=True)

@@ -23,7 +23,9 @@ def repeat_line(item: pytest.Item) -> str:
     config = item.config
     check = item.stash.get(GANG, item.nodeid)  # all ranks, where each is a test of its own
     name = check.partition("::")[2]
-    words = [*pytest_command(), *settings_of(config).arguments, *_plugins(config)]
+    words = [*pytest_command(), *settings_of(config).arguments]
+    for plugin in getattr(typed(config), "plugins", None) or ():
+        words += ["-p", plugin]
     if item.getparent(SuiteModule) is None:
         return shlex.join([*_imports(item), *words, *_project(config), f"{item.path}::{name}"])
     line = shlex.join([*words, "--pyargs", f"{PACKAGE}.{module_of(check)}::{name}"])
@@ -31,11 +33,6 @@ def repeat_line(item: pytest.Item) -> str:
         return line
     # pytest looks for conftest.py from where it is started.
     return f"cd {shlex.quote(str(config.invocation_params.dir))} && {line}"
-
-
-def _plugins(config: pytest.Config) -> Iterator[str]:
-    for each in getattr(typed(config), "plugins", None) or ():
-        yield from ("-p", each)
 
 
 def _project(config: pytest.Config) -> Iterator[str]:
@@ -59,10 +56,8 @@ def _is_of_conftest(config: pytest.Config) -> bool:
 
 
 def _imports(item: pytest.Item) -> tuple[str, ...]:
-    """``env PYTHONPATH=...`` for tests that import from the directory where pytest was started.
-
-    ``python -m pytest`` puts this directory on the path of imports; elsewhere nothing does.
-    """
+    """``env PYTHONPATH=...`` for tests that import from the directory where pytest was started:
+    nothing but ``python -m pytest`` puts it on the path of imports."""
     started = item.config.invocation_params.dir
     known = {item.path.parent, *item.config.getini("pythonpath")}
     if {str(started), ""}.isdisjoint(sys.path) or started in known:

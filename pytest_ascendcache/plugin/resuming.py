@@ -29,9 +29,7 @@ _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord]], None]) -> None:
     """Register the plugin for ``--ascend-resume``; ``adopt`` receives the records of earlier runs.
-
-    Raises ``pytest.UsageError`` if the file cannot be used.
-    """
+    Raises ``pytest.UsageError`` if the file cannot be used."""
     settings = settings_of(config)
     if settings.resume is None or config.option.collectonly:
         return
@@ -85,11 +83,8 @@ class _Worker:
 
 
 class _Resuming:
-    """The part in the controller, or in a run without xdist.
-
-    It leaves decided checks out and gives their records to the collector, and appends every new
-    record to the journal.
-    """
+    """The part in the controller, or in a run without xdist: leaves decided checks out, gives their
+    records to the collector, and appends each new one to the journal."""
 
     def __init__(
         self,

@@ -122,10 +122,8 @@ class Selecting(ABC):
         """The lines at the end of the run: what was left out, and what that may miss."""
 
     def _to_ask_again(self, rules: Mapping[str, str]) -> frozenset[str]:
-        """The checks that the baseline gives reason to run again.
-
-        They were unsettled there, or today's editions promise something else about their rules.
-        """
+        """The checks that were unsettled in the baseline, or whose rules today's editions
+        change."""
         baseline = settings_of(self._config).baseline
         if baseline is None:
             return frozenset()
@@ -200,10 +198,7 @@ class Budgeting(Selecting):
         self._limit = self._compute_limit()
 
     def _compute_limit(self) -> Limit:
-        """The limit that a budget means for this run.
-
-        Raises ``pytest.UsageError`` if a run cannot be measured, or no check fits.
-        """
+        """Raises ``pytest.UsageError`` if a run cannot be measured, or no check fits the budget."""
         if hasattr(self._config, "workerinput"):
             return Limit(*self._config.workerinput[_LIMIT])
         workers = len(self._config.getoption("tx", None) or "1")

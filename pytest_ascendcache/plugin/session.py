@@ -29,13 +29,12 @@ from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.observation.script import UndisturbedRuns
 from pytest_ascendcache.observation.static_processes import turn
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
-from pytest_ascendcache.plugin.nodes import SharedNodes
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.users_language import say
+from pytest_ascendcache.plugin.shared import Audits, SharedNodes
+from pytest_ascendcache.plugin.users_language import uncaptured
 from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import instead
@@ -67,16 +66,14 @@ class AscendSession:
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        """The toolchain under test; it is not started yet.
-
-        Raises ``pytest.UsageError`` if there is no such toolchain.
-        """
+        """The toolchain under test, not started yet. Raises ``pytest.UsageError`` if there is
+        none."""
         settings = self.settings
         self._nodes.enter_namespace()
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            with self.uncaptured():  # a toolchain that is built first prints its progress
+            with uncaptured(self._config):  # a toolchain that is built first prints its progress
                 made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
                     name=settings.toolchain, settings=settings
                 )
@@ -104,19 +101,6 @@ class AscendSession:
         """The nodes of a profile; raises as :meth:`SharedNodes.of` does."""
         return self._nodes.of(profile)
 
-    def uncaptured(self) -> AbstractContextManager[None]:
-        """Show output at once that is printed meanwhile; pytest captures that of checks."""
-        capture = self._config.pluginmanager.getplugin("capturemanager")
-        return capture.global_and_fixture_disabled() if capture else nullcontext()
-
-    def announce(self, sentence: str) -> None:
-        """Print a sentence for waiting users, if the run has a terminal."""
-        reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        if reporter is not None:
-            with self.uncaptured():
-                reporter.ensure_newline()
-                reporter.write_line(say(self._config, sentence))
-
     @cached_property
     def judged_by(self) -> JudgedBy:
         """The editions of the documents that the run judges by."""
@@ -139,10 +123,8 @@ class AscendSession:
 
     @cached_property
     def network_control(self) -> NetworkControl:
-        """The positive control of networks.
-
-        Raises ``ToolchainError`` if not even a network of one operator runs.
-        """
+        """The control of networks. Raises ``ToolchainError`` if not even one of one operator
+        runs."""
         sandbox = self.sandbox("network-control")
         control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
         if not control.reason:
@@ -166,10 +148,8 @@ class AscendSession:
         return (parent.parent if hasattr(self._config, "workerinput") else parent) / "turns.lock"
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep checks with a vendor's programs on other workers waiting until this one has ended.
-
-        CANN's installers give up while any process of the machine has a name like theirs.
-        """
+        """Keep checks with a vendor's programs on other workers waiting: CANN's installers give up
+        while any process of the machine has a name like theirs."""
         if isinstance(self.toolchain, ReferenceToolchain):
             return nullcontext()
         return turn(self.turns.with_name("programs.lock"))
@@ -239,10 +219,7 @@ class AscendSession:
         return self._base
 
     def check_base(self) -> None:
-        """Check before the first test that sandboxes can be made.
-
-        Raises ``pytest.UsageError`` if they cannot.
-        """
+        """Raise ``pytest.UsageError`` before the first test if no sandboxes can be made."""
         try:
             _ = self.file_system
         except ToolchainError as error:
@@ -274,13 +251,16 @@ class AscendSession:
 
     def discard(self, sandbox: Path) -> None:
         """Remove the sandbox of a check whose processes have ended."""
-        _remove(sandbox)
+        shutil.rmtree(sandbox, ignore_errors=True)
+        if sandbox.exists():  # the check took permissions away from directories
+            for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
+                if not directory.is_symlink():
+                    directory.chmod(0o700)
+            shutil.rmtree(sandbox, ignore_errors=True)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``.
-
-        Raises ``ToolchainError`` if the toolchain fails at a plain compile.
-        """
+        """A cache under test in a sandbox, for fixtures and for the suite's ``Caches``. Raises
+        ``ToolchainError`` if the toolchain fails at a plain compile."""
         evidence.control = self.control.reason
         if not self.control.compiles:
             raise ToolchainError(f"no check can be judged: {self.control.reason}")
@@ -297,12 +277,3 @@ class AscendSession:
         self._nodes.close()
         if "toolchain" in self.__dict__:
             self.toolchain.close()
-
-
-def _remove(sandbox: Path) -> None:
-    shutil.rmtree(sandbox, ignore_errors=True)
-    if sandbox.exists():  # the check took permissions away from directories
-        for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
-            if not directory.is_symlink():
-                directory.chmod(0o700)
-        shutil.rmtree(sandbox, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How tests are spread over xdist workers: the checks that cost the most runs go first.
+"""How long a run takes, and how its tests are spread over xdist workers: the costly ones go first.
 
 A run of atc takes seconds and hosts have many cores, so the last check to start decides when the
 session ends. Checks that share their runs of the toolchain stay on one worker.
@@ -6,14 +6,26 @@ session ends. Checks that share their runs of the toolchain stay on one worker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, is_elementary, life_of, shares
+from pytest_ascendcache.conformance.costs import (
+    asleep_of,
+    is_elementary,
+    life_of,
+    needs_of,
+    shares,
+)
+from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.plugin.session import AscendSession
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _PORTIONS = 4
@@ -67,3 +79,34 @@ def _batches(config: pytest.Config, names: Sequence[str]) -> dict[str, str]:
     return lives | {
         each: batch_of_cell[cell] for each, cell in cells.items() if cell in batch_of_cell
     }
+
+
+def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+    """The line before the first check of a toolchain that compiles operators; empty for the
+    reference, whose runs are short, and where nothing can be measured."""
+    toolchain = session.toolchain
+    needed = {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT}
+    if session.settings.toolchain == "reference" or not needed <= toolchain.capabilities:
+        return ""
+    runs = estimated_starts(checks, toolchain.capabilities)
+    if not runs or not session.control.compiles:
+        return ""
+    seconds = session.control.seconds
+    how_many = f" with {workers} workers" if workers > 1 else ""
+    return (
+        f"about {runs} runs of {toolchain.name} (an estimate), {seconds:.2g} s each as measured: "
+        f"about {duration(runs * seconds / min(workers, os.cpu_count() or 1))}{how_many}"
+    )
+
+
+def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability]) -> int:
+    """Runs that checks (node ids) need of a toolchain with these capabilities."""
+    names = (each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES))
+    return round(sum(shares(each for each in names if needs_of(each) <= capabilities).values()))
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that people would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.2g} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -25,12 +25,17 @@ def say(config: pytest.Config, sentence: str) -> str:
 def write_now(config: pytest.Config, sentence: str) -> None:
     """Show a sentence while a test runs, past pytest's capturing; an xdist worker has no screen."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    capturing = config.pluginmanager.getplugin("capturemanager")
     if reporter is not None and not hasattr(config, "workerinput"):
-        with capturing.global_and_fixture_disabled() if capturing else nullcontext():
+        with uncaptured(config):
             reporter.ensure_newline()
             reporter.write_line(say(config, sentence))
             reporter.flush()
+
+
+def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
+    """Show output at once that is printed meanwhile; pytest captures that of checks."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    return capturing.global_and_fixture_disabled() if capturing else nullcontext()
 
 
 def translator_before_parsing(arguments: Sequence[str]) -> Callable[[str], str]:

@@ -86,10 +86,8 @@ _ROOM = 1 << 20
 
 
 def prepare_items(items: list[pytest.Item]) -> None:
-    """Check the rule ids of collected checks, and give JUnit the rule that each one judges.
-
-    Raises ``pytest.UsageError`` for a rule that does not exist.
-    """
+    """Give JUnit the rule that each check judges. Raises ``pytest.UsageError`` for a rule that does
+    not exist."""
     for item in items:
         rule = rule_of(item)
         item.user_properties += [
@@ -239,7 +237,8 @@ def _decided(
     else:
         harm = _harm(item, call, report, evidence)
         verdict = _verdict(rule, call, report, strict, harm, _was_called(item, call))
-    if accidents := _accidents(item):
+    toolchain = ascend_session_of(item.config).made_toolchain
+    if toolchain is not None and (accidents := health_of(toolchain).take()):
         # An accident says nothing about the promise whose turn it was.
         evidence.facts, evidence.harm, evidence.elementary = accidents, "", True
         message = report.longrepr = accidents[-1].detail
@@ -264,17 +263,9 @@ def _decided(
     return rule, verdict, harm, message
 
 
-def _accidents(item: pytest.Item) -> list[Fact]:
-    """Accidents of the toolchain since the last check."""
-    toolchain = ascend_session_of(item.config).made_toolchain
-    return health_of(toolchain).take() if toolchain is not None else []
-
-
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Replace a traceback of the suite by its last line of code, unless ``--tb`` asks for more.
-
-    Users know the document, not this package, and the summary has the details.
-    """
+    """Replace a traceback of the suite by its last line of code, unless ``--tb`` asks for more:
+    users know the document, not this package."""
     if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
         return
     if not (text := _plain(call.excinfo.value)):
@@ -299,10 +290,8 @@ def _exception(call: pytest.CallInfo[None]) -> BaseException | None:
 def _machine_is_unfit(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> str:
-    """Why the machine may be to blame for a failing check; empty if it is not.
-
-    On a full disk no toolchain can store anything, and the suite cannot record anything.
-    """
+    """Why the machine may be to blame for a failing check; empty if it is not. On a full disk
+    nothing can be stored or recorded."""
     blamed = (*_BROKEN, ToolchainError)
     if report.when != "call" or not isinstance(_exception(call), blamed):
         return ""
@@ -372,11 +361,8 @@ def _verdict(
 
 
 def _has_judged_nothing(item: pytest.Item, evidence: Evidence) -> bool:
-    """Whether a user's check ran no toolchain and does not note what else it judged.
-
-    One rank of a gang may have nothing to do, but not all. The suite says by itself what it has not
-    judged.
-    """
+    """Whether a user's check ran no toolchain and does not note what else it judged; of a gang,
+    whether no rank did."""
     if item.getparent(SuiteModule) is not None:
         return False
     has_judged = bool(evidence.starts or evidence.notes or evidence.readings)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import Verdict, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.cause import Cause
+
+_MUCH = 4
+"""Rules of a judged document that the toolchain cannot be asked about for one reason, from which
+they have a line of their own."""
+_NAMED = 4
+"""How many other rules that were not judged are named; of more the number tells."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +38,8 @@ class Answer:
 
 
 def answer(report: Mapping[str, Any], causes: Sequence[Cause]) -> Answer:
-    """The answer of a JSON report with its causes.
-
-    A broken promise is a no. Checks that are undecided, did not run or were left out leave the
-    question open; they never make it a yes.
-    """
+    """The answer of a JSON report with its causes: a broken promise is a no; undecided checks, and
+    those that did not run or were left out, leave the question open."""
     counts: Mapping[str, int] = report["totals"]["checks"]
     missing = int(report.get("checks_without_verdict", 0))
     failing = [cause for cause in causes if cause.verdict == "fail"]
@@ -49,7 +53,7 @@ def answer(report: Mapping[str, Any], causes: Sequence[Cause]) -> Answer:
     judged = sum(count for verdict, count in counts.items() if verdict != "not applicable")
     if not judged:
         return Answer("open", "ship_nothing", 0, 0)
-    if judges_reference(report):
+    if str(report["toolchain"]["name"]).startswith("reference"):  # it says nothing of a product
         return Answer("open", "ship_reference", 0, judged)
     if missing := left_out(report):
         return Answer("open", "ship_selection", 0, missing)
@@ -66,11 +70,6 @@ def left_out(report: Mapping[str, Any]) -> int:
     """How many checks of the suite a budget left out."""
     selection: Mapping[str, int] = report.get("selection", {})
     return selection.get("of_checks", 0) - selection.get("checks", 0)
-
-
-def judges_reference(report: Mapping[str, Any]) -> bool:
-    """Whether only the embedded reference was judged, which says nothing about a product."""
-    return str(report["toolchain"]["name"]).startswith("reference")
 
 
 def judged_by(report: Mapping[str, Any], language: Language) -> str:
@@ -123,3 +122,39 @@ def harm_of(cause: Cause, language: Language) -> str:
     harms = cause.harms or ((cause.harm,) if cause.harm else ())
     separator = "、" if language is Language.CHINESE else ", "
     return separator.join(text(f"harm_{each}", language) for each in harms)
+
+
+def accounted(report: Mapping[str, Any], language: Language) -> Iterator[str]:
+    """A line for each document of which much could not be judged, and one for all other rules that
+    do not apply or were not asked."""
+    left: list[Mapping[str, str]] = report.get("not_judged", [])
+    judged = {rule["source"]["document"] for rule in report["rules"]}
+    alike = Counter(
+        (each["document"], each["reason"])
+        for each in left
+        if each["reason"] and each["document"] in judged
+    )
+    told = {key: number for key, number in alike.items() if number >= _MUCH}
+    for (document, reason), number in told.items():
+        rules = counted("rules", number, language)
+        why = translated(reason, language)
+        yield text("t_left_out", language, document=document, rules=rules, reason=why)
+    rest = [each["rule"] for each in left if (each["document"], each["reason"]) not in told]
+    asked = {
+        rule["id"] for rule in report["rules"] if rule["verdict"] == Verdict.NOT_APPLICABLE.value
+    }
+    unfit = [each for each in rest if each in asked]
+    others = [each for each in rest if each not in asked]
+    how = "names" if len(rest) <= _NAMED else "rest"
+    parts = [
+        text(
+            f"t_{what}_{how}",
+            language,
+            rules=counted("rules", len(names), language),
+            names=", ".join(names),
+        )
+        for what, names in (("not_applicable", unfit), ("left_out", others))
+        if names
+    ]
+    if parts:
+        yield ("; " if language is Language.ENGLISH else "；").join(parts)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from pytest_ascendcache.contract import Verdict
@@ -27,11 +26,8 @@ def badge(report: Document) -> str:
 
 
 def message_and_colour(report: Document) -> tuple[str, str]:
-    """The worst result of a report in a few words, and the badge's colour.
-
-    The badge is green only if every applicable rule has passed, every check has a verdict, and
-    no budget left checks out.
-    """
+    """The worst result of a report in a few words, and the badge's colour: green only if every
+    applicable rule has passed and nothing was left out."""
     counts = {verdict: report["totals"]["rules"][verdict.value] for verdict in Verdict}
     applicable = sum(counts.values()) - counts[Verdict.NOT_APPLICABLE]
     passed = counts[Verdict.PASS]
@@ -78,7 +74,3 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"{place} cannot be written: {error.strerror}.")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -45,10 +45,7 @@ class Baseline:
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """Read an earlier ``--ascend-report``.
-
-        Raises ``ReportFileError`` for a file that is not a report.
-        """
+        """Read an earlier ``--ascend-report``. Raises ``ReportFileError`` for another file."""
         report = read_report(path)
         verdicts, facts, harms = {}, {}, {}
         for check in report["checks"]:

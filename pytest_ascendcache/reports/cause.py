@@ -27,10 +27,9 @@ from pytest_ascendcache.reports.requests import combination, request_of
 
 Check = Mapping[str, Any]
 
-BROKEN = ("fail", "undecided", "error", "warn")
+UNDECIDED = "undecided"
+BROKEN = ("fail", UNDECIDED, "warn")
 """Verdicts that have a cause, the worst first. A known deviation has its reason already."""
-
-UNDECIDED = ("undecided", "error")
 _EVERYTHING = "combinations/"
 """What the rules begin with that judge whatever a run does."""
 _LIMITS = {"ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"}
@@ -82,7 +81,7 @@ class Cause:
         said, breach = self._of_fact(language), f"breach_{self.rule}"
         fact = self.fact
         named = fact and (fact.subject or (fact.aspect is Aspect.FILES and fact.about))
-        if self.verdict in UNDECIDED or breach not in texts() or (said and named):
+        if self.verdict == UNDECIDED or breach not in texts() or (said and named):
             return said
         if said and f"event_{self.rule}" in texts():
             return said
@@ -121,7 +120,7 @@ class Cause:
 
     def next(self, language: Language) -> str:
         """What to do about it, in one line."""
-        if self.verdict in UNDECIDED:
+        if self.verdict == UNDECIDED:
             return text("next_undecided", language)
         rule = next(iter(self.rules))
         for name in (f"next_{rule}", f"next_{rule.partition('/')[0]}"):
@@ -144,7 +143,7 @@ class Cause:
     @property
     def says_a_mode_is_dead(self) -> bool:
         """Whether it says that a cache mode does not do what it is there for."""
-        decided = self.verdict not in UNDECIDED and not self.event
+        decided = self.verdict != UNDECIDED and not self.event
         return decided and says_a_mode_is_dead(self.fact) and not self.happens_sometimes
 
     @property
@@ -180,16 +179,6 @@ class Cause:
     def is_control(self) -> bool:
         """Whether it is a positive control that failed, and nothing broken explains that."""
         return of_control(self.checks[0])
-
-    @property
-    def is_claim(self) -> bool:
-        """Whether it says no more than that a condition does not hold."""
-        return is_claim(self.fact)
-
-    @property
-    def is_of_combinations(self) -> bool:
-        """Whether only combinations of many options show it."""
-        return all(each["evidence"].get("factors") for each in self.checks)
 
     def names_the_same(self, other: Cause) -> bool:
         """Whether both are about the same option, variable, file or event."""
@@ -280,7 +269,7 @@ class Cause:
 
 def of_control(check: Check) -> bool:
     """Whether a check is undecided because the positive control failed."""
-    return check["verdict"] in UNDECIDED and bool(check["evidence"].get("control"))
+    return check["verdict"] == UNDECIDED and bool(check["evidence"].get("control"))
 
 
 def is_claim(fact: Fact | None) -> bool:

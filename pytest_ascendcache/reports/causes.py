@@ -131,10 +131,8 @@ def causes_of(report: Document) -> list[Cause]:
 
 
 def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
-    """The causes of broken checks, the worst first.
-
-    ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
-    """
+    """The causes of the broken ``checks`` of a JSON report, the worst first. ``order`` has the ids
+    of rules in the documents' order."""
     all_checks = list(checks)
     own, explained, waiting = _without_dependent(all_checks)
     alike: dict[tuple[str, frozenset[str], str | None], _Group] = {}
@@ -163,7 +161,11 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
         for base in {each["rule"] for each in group.checks if _breaks_a_foundation(each)}:
             group.checks += explained.pop(base, ())
     starts = sum(each["evidence"].get("starts", 0) for each in all_checks)
-    ranked = [_with_waiting(_accident(_cause(group, rules), starts), waiting) for group in merged]
+    ranked = []
+    for group in merged:
+        cause = _accident(_cause(group, rules), starts)
+        idle = sum(waiting.pop(each, 0) for each in cause.rules)
+        ranked.append(replace(cause, not_judged=idle))
     ranked.sort(key=_badness)
     return sorted(_united(ranked), key=_badness)
 
@@ -184,9 +186,11 @@ def _united(ranked: Sequence[Cause]) -> list[Cause]:
     def leads_late(cause: Cause) -> tuple[bool, ...]:
         """What lets a cause lead the others less: of two values False comes first."""
         explained = any(_explains(each.rule, cause.rule) for each in ranked)
-        is_open = cause.verdict in UNDECIDED
+        is_open = cause.verdict == UNDECIDED
         leads = cause.is_misplaced, cause.says_a_mode_is_dead, cause.ages_too_much
-        last = cause.is_claim, cause.is_of_combinations
+        # Last come claims, and what only combinations of many options show.
+        of_combinations = all(each["evidence"].get("factors") for each in cause.checks)
+        last = is_claim(cause.fact), of_combinations
         return is_open, *(not each for each in leads), explained, *last
 
     for cause in sorted(ranked, key=leads_late):
@@ -213,11 +217,11 @@ def _follows_from(other: Cause, one: Cause) -> bool:
     * a claim that did the same harm, and whatever a mode does that is not obeyed;
     * the same seen of different options.
     """
-    if one.verdict in UNDECIDED:
+    if one.verdict == UNDECIDED:
         return False
     unknown = other.harm in (None, Harm.NOT_DETERMINED.value)
-    untold = unknown and (other.fact is None or other.is_claim)
-    if other.verdict in UNDECIDED:
+    untold = unknown and (other.fact is None or is_claim(other.fact))
+    if other.verdict == UNDECIDED:
         no_cache = one.is_misplaced or (one.says_a_mode_is_dead and one.mode == "enable")
         said = other.fact.observed if other.fact is not None else ""
         by_check = said.startswith("NotDecidable")  # not by the machine, which breaks no promise
@@ -235,7 +239,7 @@ def _follows_from(other: Cause, one: Cause) -> bool:
         return True
     if one.is_misplaced and other.mode == "enable":
         return kind(other.fact) in _OF_NO_CACHE
-    if other.is_claim and other.harm == one.harm and not one.is_claim:
+    if is_claim(other.fact) and other.harm == one.harm and not is_claim(one.fact):
         return not unknown
     if one.ages_too_much and other.mode == "enable" and kind(other.fact) in ("again", "gone"):
         return True
@@ -308,16 +312,9 @@ def _accident(cause: Cause, starts: int) -> Cause:
     return replace(cause, reason=ends[0], also=tuple(ends[1:]), fact=None)
 
 
-def _with_waiting(cause: Cause, waiting: Counter[str]) -> Cause:
-    return replace(cause, not_judged=sum(waiting.pop(each, 0) for each in cause.rules))
-
-
 def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
-    """Broken checks of combinations, with the levels that explain each.
-
-    The check itself may have searched for the smallest combination; otherwise the levels follow
-    from which combinations passed.
-    """
+    """Broken checks of combinations, with the levels that explain each: the smallest ones that the
+    check found, else what follows from which combinations passed."""
     cells = [each for each in checks if each["evidence"].get("factors")]
     explained = []
     for rule in dict.fromkeys(each["rule"] for each in cells):
@@ -334,11 +331,8 @@ def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]
 
 
 def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None:
-    """Put a check of a combination into the group that fits best.
-
-    It fits by harm and rule, else by effect and options, else by options, else by effect and some
-    of the options, else by rule.
-    """
+    """Put a check of a combination into the group that fits best: by harm and rule, effect and
+    options, options, effect and some of the options, or rule."""
     effect, rule = _effect(check), check["rule"]
     families = frozenset(FAMILIES[each] for each in levels if each in FAMILIES)
     of_rule = [each for each in groups if any(rule == one["rule"] for one in each.checks)]
@@ -370,7 +364,7 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
         if len(rules) > 1:
             kept.append(group)
             continue
-        undecided = group.checks[0]["verdict"] in UNDECIDED
+        undecided = group.checks[0]["verdict"] == UNDECIDED
         alike = of_one_rule.setdefault((rules.pop(), group.harm, undecided), [])
         same = (
             each
@@ -408,7 +402,7 @@ def _related(one: _Group, other: _Group, rules: _Rules) -> bool:
     * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
       other.
     """
-    if one.verdict != other.verdict or one.verdict in UNDECIDED:
+    if one.verdict != other.verdict or one.verdict == UNDECIDED:
         return False
     first, second = (rules.by_explanation(each)[0] for each in (one, other))
     severe = [harm_rank(each.harm) < Harm.STALE.rank for each in (one, other)]
@@ -460,7 +454,7 @@ def _cause(group: _Group, rules: _Rules) -> Cause:
     for each in ranked:
         effects.setdefault(_effect(each), each)
     # What could not be told may have a reason of its own in each check.
-    apart = first["verdict"] in UNDECIDED and not of_control(first)
+    apart = first["verdict"] == UNDECIDED and not of_control(first)
     told = ranked if apart else effects.values()
     main, *also = [reason(each, group.levels) for each in told]
     if of_control(first):

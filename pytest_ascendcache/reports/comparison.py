@@ -69,10 +69,8 @@ class ComparedRow:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a later report has a worse result than the first.
-
-        Not judged is worse than a pass, and no worse than anything else.
-        """
+        """Whether a later report has a worse result than the first. Not judged is worse than a
+        pass, and no worse than anything else."""
         first, *later = self.cells
         if first.verdict in _NOT_JUDGED:
             return any(each.verdict in _BROKEN_OR_OPEN for each in later)
@@ -143,28 +141,27 @@ def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
         for name, rule in known.items()
     ]
     return Comparison(
-        tuple(_name(path, report) for path, report in files),
+        tuple(
+            f"{report['toolchain']['name']} {report['toolchain']['version']} ({path.name})"
+            for path, report in files
+        ),
         tuple(report for _, report in files),
         {kind: [row for row in rows if row.kind == kind] for kind in _KINDS},
     )
-
-
-def _name(path: Path, report: Document) -> str:
-    toolchain = report["toolchain"]
-    return f"{toolchain['name']} {toolchain['version']} ({path.name})"
 
 
 def _cells(report: Document) -> dict[str, ComparedCell]:
     checks: dict[str, list[Mapping[str, Any]]] = {}
     for check in report["checks"]:
         checks.setdefault(check["rule"], []).append(check)
-    return {rule["id"]: _cell(rule, checks.get(rule["id"], [])) for rule in report["rules"]}
-
-
-def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> ComparedCell:
-    counts = tuple(tally(map(beneath, checks)))
-    harm = min((each.get("harm") for each in checks), key=harm_rank, default=None)
-    return ComparedCell(counts[0][0].value if counts else rule["verdict"], counts, harm)
+    cells = {}
+    for rule in report["rules"]:
+        own = checks.get(rule["id"], [])
+        counts = tuple(tally(map(beneath, own)))
+        harm = min((each.get("harm") for each in own), key=harm_rank, default=None)
+        verdict = counts[0][0].value if counts else rule["verdict"]
+        cells[rule["id"]] = ComparedCell(verdict, counts, harm)
+    return cells
 
 
 def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:

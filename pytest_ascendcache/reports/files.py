@@ -22,10 +22,8 @@ class ReportFileError(ValueError):
 
 
 def read_report(path: Path) -> Document:
-    """A JSON report that ``--ascend-report`` wrote.
-
-    Raises ``ReportFileError`` for any other file, in one sentence that names it.
-    """
+    """Read what ``--ascend-report`` wrote. Raises ``ReportFileError`` for any other file, in one
+    sentence that names it."""
     try:
         document: Document = json.loads(read_text(path))
     except OSError as error:

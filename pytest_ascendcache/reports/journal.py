@@ -45,11 +45,13 @@ class Journal:
             path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
         )
         try:
-            self._lock()
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._identity = {"format": _FORMAT, **identity}
             self.decided = self._read(path, self._identity)
-        except BaseException:
+        except BaseException as error:
             os.close(self._file)
+            if isinstance(error, BlockingIOError):
+                raise JournalError(f"{path} is in use by another run.") from None
             raise
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -59,12 +61,6 @@ class Journal:
     def close(self) -> None:
         """Close the file and give up the lock."""
         os.close(self._file)
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise JournalError(f"{self.path} is in use by another run.") from None
 
     def _read(self, path: Path, identity: Mapping[str, Any]) -> dict[str, VerdictRecord]:
         content = read_input(path)

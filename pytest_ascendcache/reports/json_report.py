@@ -34,7 +34,9 @@ def document(
     each (see ``records.VerdictRecord``).
     """
     by_rule: dict[str, list[VerdictRecord]] = {}
-    for record in sorted(records, key=_badness):
+    for record in sorted(
+        records, key=lambda each: (WORST_FIRST.index(each.verdict), harm_rank(each.harm))
+    ):
         by_rule.setdefault(record.rule, []).append(record)
     judged = [_rule(rule, by_rule[id_]) for id_, rule in rules.items() if id_ in by_rule]
     ordered = [record for rule in judged for record in by_rule[rule["id"]]]
@@ -53,10 +55,6 @@ def document(
 def as_json(report: Document) -> str:
     """The text of the file."""
     return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
-
-
-def _badness(record: VerdictRecord) -> tuple[int, int]:
-    return WORST_FIRST.index(record.verdict), harm_rank(record.harm)
 
 
 def _counts(judged: Iterable[Mapping[str, Any]]) -> dict[str, int]:

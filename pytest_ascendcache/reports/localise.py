@@ -24,7 +24,11 @@ def explanations(broken: Sequence[Cell], passed: Sequence[Cell]) -> list[dict[st
     explained_by: list[dict[str, str]] = [{} for _ in broken]
     left = set(range(len(broken)))
     most = 3 if len(passed) <= _MANY else 2
-    parts = [[each for each in _parts(cell, most) if _sets_option(each)] for cell in broken]
+    # What only leaves options out explains nothing.
+    parts = [
+        [part for part in _parts(cell, most) if any(level not in UNCHANGED for _, level in part)]
+        for cell in broken
+    ]
     candidates = {each for of_cell in parts for each in of_cell}
     for cell in passed:
         candidates.difference_update(_parts(cell, most))
@@ -33,7 +37,8 @@ def explanations(broken: Sequence[Cell], passed: Sequence[Cell]) -> list[dict[st
         counts = Counter(part for number in left for part in parts[number])
         if not counts:
             break
-        best = max(counts, key=lambda each: (counts[each], -len(each), _has_mode(each)))
+        # The cache mode is half of most explanations.
+        best = max(counts, key=lambda each: (counts[each], -len(each), "cache_mode" in dict(each)))
         explained = {number for number in left if best in parts[number]}
         for number in explained:
             explained_by[number] = {name: level for name, level in best if level not in UNCHANGED}
@@ -45,12 +50,3 @@ def _parts(cell: Cell, most: int) -> list[Levels]:
     levels = sorted(cell.items())
     sizes = range(1, most + 1)
     return [part for size in sizes for part in itertools.combinations(levels, size)]
-
-
-def _sets_option(levels: Levels) -> bool:
-    return any(level not in UNCHANGED for _, level in levels)
-
-
-def _has_mode(levels: Levels) -> bool:
-    """Whether the cache mode is among the levels: it is half of most explanations."""
-    return any(name == "cache_mode" for name, _ in levels)

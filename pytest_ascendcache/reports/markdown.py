@@ -67,21 +67,17 @@ def workflow_commands(report: Document, language: Language = Language.ENGLISH) -
     lines = []
     for cause in causes_of(report):
         kind = "warning" if cause.verdict == "warn" else "error"
-        title = _head(cause, language)
+        harm = harm_of(cause, language)
+        title = f"{text(f'v_{cause.verdict}', language)}{text('t_colon', language)}{cause.rule}"
+        title = _escaped(f"{title} ({harm})" if harm else title)
+        title = title.replace(":", "%3A").replace(",", "%2C")
         said = cause.sentence(language)[:_LONGEST]
         history = cause.history.lines(language) if cause.history is not None else []
         seen = [] if cause.is_seen else [translated(cause.reason, language)[:_LONGEST]]
         told = [f"{said} ({where(cause, language)})", *history, *seen, cause.next(language)]
         message = "\n".join(dict.fromkeys([*told, cause.repeat]))
-        lines.append(f"::{kind} title={_property(title)}::{_escaped(message)}")
+        lines.append(f"::{kind} title={title}::{_escaped(message)}")
     return lines
-
-
-def _head(cause: Cause, language: Language) -> str:
-    """Verdict, harm and rule in one line."""
-    harm = harm_of(cause, language)
-    head = f"{text(f'v_{cause.verdict}', language)}{text('t_colon', language)}{cause.rule}"
-    return head + (f" ({harm})" if harm else "")
 
 
 def _section(cause: Cause, report: Document, language: Language) -> list[str]:
@@ -134,7 +130,3 @@ def _printable(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -26,7 +26,6 @@ _SANDBOX = re.compile(r"/\S*?/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 _OF_A_LIFE = re.compile(r"run \d+, ")
 _IDLE = re.compile(r"(\w): (\d+) s")
 _GONE = re.compile(r"^(none|[a-z]+) gone$")
-_LIMIT = re.compile(r"\((.*)\)$")
 _COUNTS = re.compile(r"\{((?:'[^'{}]*': \d+(?:, )?)+)\}")
 _CHANGES = re.compile(r"\{('[^'{}]*': '[^'{}]*'(?:, '[^'{}]*': '[^'{}]*')*)\}")
 """Changes by path, in the notation of the dict that a check compares."""
@@ -64,7 +63,7 @@ def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) ->
     if check["verdict"] == "pass":
         return ""
     what = _what(check)
-    if check["verdict"] in ("not applicable", "undecided", "error"):
+    if check["verdict"] in ("not applicable", "undecided"):
         return what
     if _OF_A_LIFE.match(check["message"]):
         return shortened(_first_of_a_life(check["message"]))
@@ -191,8 +190,6 @@ def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
         parts.append(f"{len(extra)} too many{_span(ages, extra)}")
     if kept := due - gone:
         parts.append(f"{len(kept)} stayed{_span(ages, kept)}")
-    if limit := _LIMIT.search(expected):
-        parts.append(f"limit {limit[1]}")
     sizes: Sequence[Mapping[str, Any]] = check["evidence"].get("sizes") or ()
     if sizes:
         # The run that removed something; later runs only find out the harm.

@@ -111,19 +111,16 @@ def plain_script(check: Mapping[str, Any], fact: Fact | None) -> str:
         return ""
     if fact.aspect is Aspect.AGING:
         nothing = not any(each["removed"] for each in evidence.get("sizes") or ())
-        if not (nothing and fact.observed == Aged.TOO_FEW.value and _has_plain_limit(fact)):
+        # What is under test limits the size: not the share to keep, and not -1, no limit.
+        subject = "" if fact.subject is None else str(fact.subject)
+        has_limit = not subject.endswith("=-1") and "RATIO" not in subject
+        if not (nothing and fact.observed == Aged.TOO_FEW.value and has_limit):
             return ""
     try:
         lines = _script(steps, place, fact)
     except (OSError, ValueError, KeyError, TypeError):
         return ""  # the files of the run are gone, or are no files that a script can contain
     return lines if lines.count("\n") <= LINES and len(lines) < _LARGEST else ""
-
-
-def _has_plain_limit(fact: Fact) -> bool:
-    """Whether what is under test limits the size: not the share to keep, and not -1, no limit."""
-    subject = "" if fact.subject is None else str(fact.subject)
-    return not subject.endswith("=-1") and "RATIO" not in subject
 
 
 def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
@@ -137,9 +134,9 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
     names, lines = _written(wrong, "" if fact.aspect is Aspect.ENTRY else entry)
     parts += lines
     source = "--singleop" if "--singleop" in wrong.options else "--model"
-    directory = (
-        "" if _is_by_variable(wrong, steps[place]["command"]) else " --op_compiler_cache_dir=cache"
-    )
+    by_variable = f"{_DIRECTORY}=" in steps[place]["command"]
+    is_option = "--op_compiler_cache_dir" in wrong.options or not by_variable
+    directory = " --op_compiler_cache_dir=cache" if is_option else ""
     fixed = f"{source}={names[source]} --output=out --soc_version={wrong.options['--soc_version']}"
     if source == "--model":
         fixed = fixed.replace("--output=out", "--output=out/model --framework=5 --input_format=ND")
@@ -156,11 +153,6 @@ def _script(steps: Sequence[Mapping[str, Any]], place: int, fact: Fact) -> str:
         parts += [_call(first, names), _MARK]
     parts += [_call(wrong, names), _judged(fact, first is not None)]
     return "".join(parts)
-
-
-def _is_by_variable(request: _Request, command: str) -> bool:
-    """Whether a variable names the cache directory."""
-    return "--op_compiler_cache_dir" not in request.options and f"{_DIRECTORY}=" in command
 
 
 def _written(request: _Request, entry: str) -> tuple[dict[str, str], list[str]]:

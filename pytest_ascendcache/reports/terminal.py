@@ -15,8 +15,8 @@ from pytest_ascendcache.contract import Level, Verdict
 from pytest_ascendcache.contract.deviations import STALE, Occurrence
 from pytest_ascendcache.contract.facts import Aspect
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.accounted import accounted
 from pytest_ascendcache.reports.answer import (
+    accounted,
     answer,
     counted,
     harm_of,
@@ -68,12 +68,9 @@ _LITTLE = 12
 """Columns that a title needs to be shown in its line."""
 _ROWS = 25
 """From this many rules on, they have no line each, unless pytest is asked to be verbose."""
-
-
 _FEW = 8
 """From this many rules on, those that passed have no line each if another is broken."""
 _FINE = (Verdict.PASS.value, Verdict.NOT_APPLICABLE.value)
-
 
 _JudgedRule = tuple[Mapping[str, Any], Sequence[Check]]
 """A rule of the report with its checks, the worst first."""
@@ -211,28 +208,19 @@ class TerminalReport:
         return wrapped(text, width=self.width - indent) if self.reporter.isatty else [text]
 
     def labelled(self, key: str, text: str, lines: int | None = None) -> None:
-        """Write a text behind a label, at most ``lines`` of it; the label is on the first."""
-        label = self.say(key) if key else ""
-        for line in wrapped(text, width=self.width - _LABEL)[:lines]:
-            self._line(label, line)
-            label = ""
+        """Write a text behind a label, at most ``lines`` of it."""
+        self.table(key, wrapped(text, width=self.width - _LABEL)[:lines])
 
     def whole(self, key: str, text: str) -> None:
         """Write a text behind a label; in logs on one line, so that tools find it."""
-        for number, line in enumerate(self.lines(text, _LABEL)):
-            self._line("" if number else self.say(key), line)
+        self.table(key, self.lines(text, _LABEL))
 
     def table(self, key: str, rows: Sequence[str]) -> None:
-        """Write rows behind a label."""
-        for number, row in enumerate(rows):
-            self._line("" if number else self.say(key), row)
-
-    def command(self, key: str, command: str) -> None:
-        """Write a command on one line: users can copy a line that the terminal breaks."""
-        self._line(self.say(key), command)
-
-    def _line(self, label: str, text: str) -> None:
-        self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{text}")
+        """Write rows behind a label, which is on the first."""
+        label = self.say(key) if key else ""
+        for row in rows:
+            self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{row}")
+            label = ""
 
     def _rules(self) -> None:
         """Write a line for each rule. Of many rules only how many passed of each family is written:
@@ -296,11 +284,8 @@ def _row_of(terminal: TerminalReport, rule: Mapping[str, Any], checks: Sequence[
     below = [terminal.say("t_reading", reading=each) for each in readings]
     notes = (note for check in checks for note in check["evidence"]["notes"])
     below += [translated(each, terminal.language) for each in notes]
-    return rule["verdict"], _tally(terminal, checks), rule["id"], title, below
-
-
-def _tally(terminal: TerminalReport, checks: Sequence[Check]) -> str:
-    return tally_text(tally(Verdict(each["verdict"]) for each in checks), terminal.language)
+    counts = tally_text(tally(Verdict(each["verdict"]) for each in checks), terminal.language)
+    return rule["verdict"], counts, rule["id"], title, below
 
 
 def _inapplicable(terminal: TerminalReport) -> None:
@@ -389,12 +374,6 @@ def _short(terminal: TerminalReport, number: int, cause: Cause) -> list[str]:
     return [f"{number:>2}  {first}", *(f"    {each}" for each in rest)]
 
 
-def _waiting(terminal: TerminalReport, cause: Cause) -> str:
-    """How many checks were not run because of a cause."""
-    checks = counted("checks", cause.not_judged, terminal.language)
-    return terminal.say("t_waiting", checks=checks)
-
-
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     """Write a cause: what is wrong, the promise, the runs that show it, and what to do."""
     language, check = terminal.language, cause.checks[0]
@@ -421,7 +400,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
         terminal.labelled(
             "t_script", terminal.say("script_beside", number=number, lines=script.count("\n"))
         )
-    terminal.command("t_repeat", check["repeat"])
+    # On one line: users can copy a line that the terminal breaks.
+    terminal.table("t_repeat", [check["repeat"]])
 
 
 def _said(terminal: TerminalReport, cause: Cause) -> None:
@@ -447,11 +427,12 @@ def _broken(terminal: TerminalReport, cause: Cause, rule: str) -> None:
     more = f" +{len(others) - _RULES}" if len(others) > _RULES else ""
     rules = terminal.say("t_between").join(others[:_RULES]) + more
     checks = counted("checks", len(cause.checks), terminal.language)
+    waiting = counted("checks", cause.not_judged, terminal.language)
     parts = (
         terminal.verdict(cause.verdict),
         harm_of(cause, terminal.language),
         terminal.say("t_with", checks=checks, rules=rules) if rules else checks,
-        _waiting(terminal, cause) if cause.not_judged else "",
+        terminal.say("t_waiting", checks=waiting) if cause.not_judged else "",
     )
     terminal.labelled("t_broken", terminal.say("t_semicolon").join(filter(None, parts)))
 
@@ -471,7 +452,7 @@ def _evidence(terminal: TerminalReport, check: Check, reason: str) -> None:
         ending = translated(note["ending"], terminal.language)
         terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
         _output(terminal, note["output"])
-    of_files = check["rule"].startswith("release/") and check["verdict"] not in UNDECIDED
+    of_files = check["rule"].startswith("release/") and check["verdict"] != UNDECIDED
     for step in () if of_files else evidence["steps"][-1:]:
         request = asks_a_cache(step["command"])
         shown = str(request_of(step["command"])) if request else ""

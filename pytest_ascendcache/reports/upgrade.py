@@ -26,7 +26,11 @@ def compared(before: Edition, after: Edition, language: Language) -> list[str]:
     if advised := todo(before, after, language):
         lines.append(text("u_todo", language))
         lines += [line for each in advised for line in wrapped(f"- {each}", 4)]
-    return [*lines, _count(differences, language)]
+    counts = Counter(change.kind.value for change in differences)
+    return [
+        *lines,
+        text("u_count", language, **{each.value: counts[each.value] for each in ChangeKind}),
+    ]
 
 
 def promise(change: RuleChange, before: Edition, after: Edition, language: Language) -> str:
@@ -68,8 +72,3 @@ def todo(before: Edition, after: Edition, language: Language) -> list[str]:
         "new_levels": comma.join(map(str, sorted(after.debug_levels))),
     }
     return [text(f"u_{each.value}", language, **values) for each in advice(before, after)]
-
-
-def _count(differences: list[RuleChange], language: Language) -> str:
-    counts = Counter(change.kind for change in differences)
-    return text("u_count", language, **{kind.value: counts[kind] for kind in ChangeKind})

@@ -34,10 +34,8 @@ _LATER_RUNS = 3
 def observed_facts(
     executor: Executor, header: Header, last: RoundRecord, broken: Sequence[Violation]
 ) -> list[Fact]:
-    """The harm that the violations ``broken`` did, in the directories as the last round left them.
-
-    Runs more compiles and jobs unless the worst harm is known already.
-    """
+    """The harm that the violations ``broken`` did, in the directories as the last round left them,
+    and in further runs unless the worst is known already."""
     seen = [Fact.seen(_SEEN[each.kind], str(each)) for each in broken if each.kind in _SEEN]
     if any(harm_in(each) is Harm.WRONG_RESULT for each in seen):
         return seen

@@ -60,10 +60,8 @@ class Undecided(Exception):
 
 
 def violations(history: StressHistory) -> list[Violation]:
-    """All broken promises, in the order of the history.
-
-    Raises ``Undecided`` if a process did not end, or a round other than the last is incomplete.
-    """
+    """All broken promises, in order. Raises ``Undecided`` if a process did not end, or a round
+    other than the last is incomplete."""
     return violations_of(history.header, history.rounds)
 
 
@@ -215,10 +213,8 @@ class Checker:
             self._add(Kind.WRONG_KERNEL, number, f"{who} got other outputs than without a cache")
 
     def _packages(self, record: RoundRecord, seen: Seen) -> None:
-        """Judge whether exactly the packages that were installed last are there and in the index.
-
-        A killed process may or may not have done its work; the next one completes it.
-        """
+        """Judge whether exactly the packages that were installed last are there and in the index. A
+        killed process may or may not have done its work."""
         number, installed = record.round.number, frozenset(seen.packages)
         killed = {record.round.jobs[each.job].number for each in record.ended if each.killed}
         for package, network in enumerate(self._header.networks):

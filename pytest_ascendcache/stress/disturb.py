@@ -54,12 +54,9 @@ def _age(directory: Path, entries: list[Entry], parity: int) -> None:
             for path in (entry.object_path, entry.metadata_path):
                 # A damaged entry may lack a file.
                 with contextlib.suppress(OSError):
-                    _rest(path, (number + 2) * HALF_AN_HOUR)
-
-
-def _rest(path: Path, idle: float) -> None:
-    accessed = time.time_ns() - int(idle * 10**9)
-    os.utime(path, ns=(accessed, path.lstat().st_mtime_ns), follow_symlinks=False)
+                    accessed = time.time_ns() - int((number + 2) * HALF_AN_HOUR * 10**9)
+                    modified = path.lstat().st_mtime_ns
+                    os.utime(path, ns=(accessed, modified), follow_symlinks=False)
 
 
 def take_down(directory: Path) -> None:

@@ -24,7 +24,7 @@ from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.faults import Action, FaultGate, FaultPlan, Operation
 from pytest_ascendcache.nodes import Nodes
 from pytest_ascendcache.stress.disturb import SHELF, disturb, take_down
-from pytest_ascendcache.stress.ground import Ground, kernel_digests, request_of
+from pytest_ascendcache.stress.ground import Ground, kernel_digests, request_of, served_later
 from pytest_ascendcache.stress.history import (
     SHARED,
     CacheSeen,
@@ -42,7 +42,6 @@ from pytest_ascendcache.stress.history import (
 )
 from pytest_ascendcache.stress.history_file import HistoryWriter
 from pytest_ascendcache.stress.jobs import Jobs, ending_of, operation_at
-from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult
 
 _HELD = 5.0
@@ -92,7 +91,12 @@ class Executor:
             writer.write(each)
         for name in self._names:
             take_down(self._layout(name).soc(self._soc))
-        touched = tuple(_touched(before, after))
+        touched = tuple(
+            f"{name}/{path}"
+            for name in before
+            for path, change in before[name].changes(after[name]).items()
+            if change is not Change.READ
+        )
         caches = [name for name in self._names if self._layout(name).soc(self._soc).is_dir()]
         looks = tuple(map(self._look, caches))
         seen = writer.write(Seen(one.number, looks, touched, *self._jobs.installed()))
@@ -127,11 +131,6 @@ class Executor:
 
     def _layout(self, cache: str) -> CacheLayout:
         return CacheLayout(self._shared if cache == SHARED else self._directory / cache / "cache")
-
-    def _view(self, one: Compile) -> Path:
-        """The cache directory as the rank's node sees it."""
-        shared = self._views[self.ground.header.node(one.rank)]
-        return shared if one.shared else self._layout(one.cache).root
 
     def _look(self, cache: str) -> CacheSeen:
         directory = self._layout(cache).soc(self._soc)
@@ -206,12 +205,13 @@ class Executor:
 
     def _requested(self, number: int, one: Compile) -> CompileRequest:
         rank = self._ranks[one.rank]
+        shared = self._views[self.ground.header.node(one.rank)]  # as the rank's node sees it
         request = request_of(
             self.ground.toolchain,
             tuple(self.ground.operators[each] for each in one.operators),
             one.setting,
             one.mode,
-            self._view(one),
+            shared if one.shared else self._layout(one.cache).root,
             rank,
         )
         environment = _LIMITS if one.limited else {}
@@ -272,13 +272,3 @@ def _delivery(number: int, compile_: Compile, result: CompileResult) -> RankDeli
     kernels = kernel_digests(result)
     ending = ending_of(result, result.request.plan)
     return RankDelivery(number, compile_.rank, result.returncode, kernels, *ending)
-
-
-def _touched(before: dict[str, Snapshot], after: dict[str, Snapshot]) -> list[str]:
-    """Paths that changed, prefixed with their directory's name. Reading a file does not count."""
-    return [
-        f"{name}/{path}"
-        for name in before
-        for path, change in before[name].changes(after[name]).items()
-        if change is not Change.READ
-    ]

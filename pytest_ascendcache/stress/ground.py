@@ -1,20 +1,33 @@
-"""Prepares a toolchain for stress: records right kernels, and where faults can strike."""
+"""Prepares a toolchain for stress: records right kernels, and where faults can strike.
+
+:func:`served_later` shows whether a cache is usable, before a run and after its rounds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pytest_ascendcache.caches import (
+    CacheLayout,
+    Entry,
+    Snapshot,
+    find_canaries,
+    plant_canary,
+    read_entries,
+)
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, SelectMode
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceError
 from pytest_ascendcache.nodes import NodeProfile, Nodes
-from pytest_ascendcache.observation import NotDecidable
+from pytest_ascendcache.observation import NotDecidable, Run
 from pytest_ascendcache.observation.gate import Gate
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.stress.history import Header, Setting
 from pytest_ascendcache.stress.jobs import NETWORKS, JobGround, prepare_jobs
-from pytest_ascendcache.stress.later import kernels_of, served_later
 from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain, ToolchainError
 
 LOCKS_SHARED = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT)
@@ -30,10 +43,8 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Ground:
-    """What all executions on one toolchain share: the header, and where faults can strike.
-
-    ``serves_marked`` is the positive control: the toolchain reuses marked entries.
-    """
+    """What all executions on one toolchain share. ``serves_marked`` is the positive control: the
+    toolchain reuses marked entries."""
 
     toolchain: Gate
     operators: tuple[OperatorSpec, ...]
@@ -139,16 +150,60 @@ def request_of(
 
 def kernel_digests(result: CompileResult) -> tuple[str, ...]:
     """SHA-256 of each delivered kernel, empty for one that is missing."""
-    return tuple("" if each is None else sha256(each) for each in kernels_of(result))
+    return tuple("" if each is None else sha256(each) for each in _kernels_of(result))
+
+
+def served_later(
+    toolchain: Gate, request: CompileRequest, output: Path
+) -> tuple[CompileResult, tuple[bool, ...]]:
+    """Compile, mark every valid entry, compile again into ``output``, and remove the markers.
+    Returns the first result, and of each operator whether its entry was reused."""
+    first = toolchain.compiled([request])[0].result
+    if not first.succeeded:
+        return first, (False,) * len(request.operators)
+    assert request.cache_dir is not None
+    with ExitStack() as restoring:
+        for entry in read_entries(CacheLayout(request.cache_dir).soc(toolchain.soc)).values():
+            if entry.is_valid:
+                restoring.enter_context(_restored(entry))
+                plant_canary(entry)
+        second = toolchain.compiled([replace(request, output=output)])[0].result
+    return first, tuple(bool(find_canaries(each or b"")) for each in _kernels_of(second))
+
+
+def _kernels_of(result: CompileResult) -> list[bytes | None]:
+    """Each kernel that a compile delivered, None for one that is missing."""
+    operators = result.request.operators
+    run = Run(result, operators, Snapshot({}), Snapshot({}), None, {}, "")
+    kernels: list[bytes | None] = []
+    for operator in operators:
+        try:
+            kernels.append(run.kernel(operator))
+        except (NotDecidable, OSError):
+            kernels.append(None)
+    return kernels
+
+
+@contextmanager
+def _restored(entry: Entry) -> Iterator[None]:
+    """Restore an entry's files at the end, unless a compile replaced or removed them."""
+    files = (entry.object_path, entry.metadata_path)
+    before = {path: (path.stat(), path.read_bytes()) for path in files}
+    try:
+        yield
+    finally:
+        is_marked = find_canaries(Entry(entry.stem, entry.directory).object_bytes or b"")
+        for path, (state, data) in before.items() if is_marked else ():
+            if path.exists():
+                path.write_bytes(data)
+                os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _points(
     toolchain: Gate, operator: OperatorSpec, directory: Path
 ) -> tuple[dict[Action, tuple[Operation, ...]], bool]:
-    """The operations at which a compile can be killed, torn or held, and whether it locks by fcntl.
-
-    They come from recordings of a compile that stores, one that reuses and one that forces.
-    """
+    """The operations at which a compile that stores, reuses or forces can be killed, torn or held,
+    and whether it locks by fcntl."""
     if Capability.FAULT_POINTS not in toolchain.capabilities:
         return {}, False
     route, cache = toolchain.fault_route(), directory / "recorded"

@@ -44,15 +44,6 @@ _LINES: dict[str, type[Any]] = {
     "rebuilt": Rebuilt,
 }
 _NAMES = {type_: kind for kind, type_ in _LINES.items()}
-_PARTS: dict[type[Any], str] = {
-    RankDelivery: "deliveries",
-    JobEnd: "ended",
-    Disturbed: "disturbed",
-    Seen: "seen",
-    LaterCompiles: "later",
-    Rebuilt: "rebuilt",
-}
-"""The field of :class:`RoundRecord` that holds lines of each type."""
 
 
 class HistoryWriter:
@@ -82,10 +73,7 @@ class HistoryWriter:
 
 
 def read_history(path: Path) -> StressHistory:
-    """Read a history.
-
-    Raises ``HistoryError`` if the file cannot be read or a line is not part of a history.
-    """
+    """Read a history. Raises ``HistoryError`` for a line that is not part of one."""
     header, records = open_history(path)
     return StressHistory(header, tuple(records))
 
@@ -119,8 +107,8 @@ def _checked(header: Header, lines: Iterable[Line], path: Path) -> Iterator[Line
         where = f"{path}:{place}"
         if isinstance(line, Round):
             number = line.number
-            compiles = [*line.compiles, *((line.later,) if line.later else ())]
-            jobs = [*line.jobs, *((line.rebuild,) if line.rebuild else ())]
+            compiles = [each for each in (*line.compiles, line.later) if each is not None]
+            jobs = [each for each in (*line.jobs, line.rebuild) if each is not None]
             ranks = [each.rank for each in compiles]
             for rank in (*ranks, *(rank for job in jobs for rank in (job.rank, job.of))):
                 if rank not in range(header.ranks):
@@ -146,7 +134,7 @@ def _by_round(lines: Iterable[Line]) -> Iterator[RoundRecord]:
                 yield record
             record = RoundRecord(line)
             continue
-        part = _PARTS[type(line)]
+        part = "deliveries" if isinstance(line, RankDelivery) else _NAMES[type(line)]
         earlier = getattr(record, part)
         changed: Any = (*earlier, line) if isinstance(earlier, tuple) else line
         record = replace(cast("RoundRecord", record), **{part: changed})

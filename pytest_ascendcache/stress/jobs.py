@@ -80,10 +80,8 @@ _STRUCK = {
 def ending_of(
     result: CompileResult | StaticResult | TrainResult, plan: FaultPlan | None
 ) -> tuple[str, str]:
-    """Where the planned fault struck a process, and the last line printed by one that failed.
-
-    Either is empty if it does not apply.
-    """
+    """Where the planned fault struck a process, and the last line printed by one that failed, or
+    empty texts."""
     struck = ""
     if plan and plan.at and (plan.action is Action.HOLD or result.returncode == -9):
         struck = f"{_STRUCK[plan.action]} {plan.at.point}"

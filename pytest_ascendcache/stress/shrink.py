@@ -30,10 +30,8 @@ class Shrunk:
 def shrink(
     failing: StressHistory, attempt: Attempt, seconds: float, tries: int = 2, most: int = 400
 ) -> Shrunk:
-    """Shorten a failing history within ``seconds`` and ``most`` executions.
-
-    A candidate that does not fail in ``tries`` executions counts as sound.
-    """
+    """Shorten a failing history within ``seconds`` and ``most`` executions. What does not fail in
+    ``tries`` executions counts as sound."""
     shrinking = _Shrinking(failing, attempt, time.monotonic() + seconds, tries, most)
     try:
         shrinking.keep_last_rounds()

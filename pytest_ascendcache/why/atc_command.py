@@ -15,14 +15,14 @@ from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH
 from pytest_ascendcache.release.kernels import KERNEL_CACHE, kernel_cache
 from pytest_ascendcache.why.request import (
-    Attempt,
+    CommandInterface,
     InputKind,
     PlaceOfUse,
     SingleChange,
     Trial,
     option_set,
     put,
-    variable_set,
+    variable_change,
 )
 
 REDIRECTED = ("ASCEND_WORK_PATH", "ASCEND_PROCESS_LOG_PATH", "NPU_COLLECT_PATH", "PARA_DEBUG_PATH")
@@ -46,11 +46,10 @@ _NEEDED = {
 ENABLE = CacheMode.ENABLE.value
 
 
-class AtcInterface:
+class AtcInterface(CommandInterface):
     """Any command with the interface of ``atc``, on a cache in CANN's layout."""
 
     program = "atc"
-    is_told = True
     files_beside = True
     variable = CACHE_PATH
     setting = f"--{atc.CACHE_DIR}"
@@ -120,34 +119,44 @@ class AtcInterface:
         return served, keys
 
     def suspects(self, place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
-        yield from _switches(place)
+        options = place.options
+        mode = options.get(atc.CACHE_MODE, "")
+        enabled = option_set(atc.CACHE_MODE, ENABLE)
+        if mode in ("", CacheMode.DISABLE.value):
+            yield SingleChange(InputKind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
+        if mode == CacheMode.FORCE.value:
+            yield SingleChange(InputKind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
+        if options.get(atc.DEBUG_LEVEL, "0") not in ("0", ""):
+            yield _without(InputKind.DEBUG_LEVEL, atc.DEBUG_LEVEL, options[atc.DEBUG_LEVEL])
+        if config := options.get(atc.DEBUG_CONFIG, ""):
+            yield _without(InputKind.DEBUG_CONFIG, atc.DEBUG_CONFIG, config, _listed(Path(config)))
         yield from _chip(place, cache)
 
-    def inferred(self, _place: PlaceOfUse, _outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
-        return iter(())
-
     def single_changes(self, place: PlaceOfUse, asked: PlaceOfUse) -> Iterator[SingleChange]:
-        return _single_changes(place, asked.options.get(atc.SOC, ""))
+        options, here = place.options, place.options.get(atc.SOC)
+        chosen = options.get(atc.SELECT_MODE, "")
+        others = [each for each, count in _chips(place.cache).items() if count and each != here]
+        for chip in others[:3]:
+            wanted = asked.options.get(atc.SOC, "")
+            yield SingleChange(InputKind.CHIP, atc.SOC, wanted, chip, option_set(atc.SOC, chip))
+        for name in [each for each in options if each not in _NEEDED]:
+            yield _option(place, name, None)
+        for mode in _MODES:
+            if mode != (chosen or "high_performance"):
+                yield _option(place, atc.SELECT_MODE, mode)
+        if options.get(atc.MODEL):
+            given = options.get("precision_mode", "force_fp16")
+            for mode in _PRECISION:
+                if mode != given and not options.get("precision_mode_v2"):
+                    yield _option(place, "precision_mode", mode)
+        for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
+            if place.environment.get(name):
+                yield variable_change(place, name, None)
 
 
 def is_enabled(place: PlaceOfUse) -> bool:
     """Whether the mode is the one in which entries are kept."""
     return place.options.get(atc.CACHE_MODE) == ENABLE
-
-
-def _switches(place: PlaceOfUse) -> Iterator[SingleChange]:
-    options = place.options
-    mode = options.get(atc.CACHE_MODE, "")
-    enabled = option_set(atc.CACHE_MODE, ENABLE)
-
-    if mode in ("", CacheMode.DISABLE.value):
-        yield SingleChange(InputKind.MODE, atc.CACHE_MODE, mode, ENABLE, enabled)
-    if mode == CacheMode.FORCE.value:
-        yield SingleChange(InputKind.FORCE, atc.CACHE_MODE, mode, ENABLE, enabled)
-    if options.get(atc.DEBUG_LEVEL, "0") not in ("0", ""):
-        yield _without(InputKind.DEBUG_LEVEL, atc.DEBUG_LEVEL, options[atc.DEBUG_LEVEL])
-    if config := options.get(atc.DEBUG_CONFIG, ""):
-        yield _without(InputKind.DEBUG_CONFIG, atc.DEBUG_CONFIG, config, _listed(Path(config)))
 
 
 def _without(kind: InputKind, name: str, here: str, about: str = "") -> SingleChange:
@@ -164,39 +173,18 @@ def _listed(config: Path) -> str:
 
 def _chip(place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
     """The chip with most entries, if the cache has none of the one that is compiled for."""
-    soc, above = place.options.get(atc.SOC, ""), cache / KERNEL_CACHE
-    if read_entries(above / soc) or not above.is_dir():
-        return
-    counts = {each.name: len(read_entries(each)) for each in above.iterdir() if each.is_dir()}
-    most = max(counts, key=lambda name: counts[name], default="")
+    soc = place.options.get(atc.SOC, "")
+    counts = {} if read_entries(cache / KERNEL_CACHE / soc) else _chips(cache)
+    most = max(counts, key=counts.__getitem__, default="")
     if counts.get(most):
         yield SingleChange(InputKind.CHIP, atc.SOC, soc, most, option_set(atc.SOC, most))
 
 
-def _single_changes(place: PlaceOfUse, asked: str) -> Iterator[SingleChange]:
-    """Other values of options that change kernels, the likely ones first, where the request is for
-    the chip ``asked``."""
-    options = place.options
-    chosen = options.get(atc.SELECT_MODE, "")
-    above = place.cache / KERNEL_CACHE
-    chips = sorted(each.name for each in above.iterdir() if each.is_dir()) if above.is_dir() else []
-    here = options.get(atc.SOC)
-    for chip in [each for each in chips if each != here and read_entries(above / each)][:3]:
-        yield SingleChange(InputKind.CHIP, atc.SOC, asked, chip, option_set(atc.SOC, chip))
-    for name in [each for each in options if each not in _NEEDED]:
-        yield _option(place, name, None)
-    for mode in _MODES:
-        if mode != (chosen or "high_performance"):
-            yield _option(place, atc.SELECT_MODE, mode)
-    if options.get(atc.MODEL):
-        given = options.get("precision_mode", "force_fp16")
-        for mode in _PRECISION:
-            if mode != given and not options.get("precision_mode_v2"):
-                yield _option(place, "precision_mode", mode)
-    for name in ("TUNE_BANK_PATH", "ASCEND_CUSTOM_OPP_PATH"):
-        if place.environment.get(name):
-            here = place.environment[name]
-            yield SingleChange(InputKind.VARIABLE, name, here, "", variable_set(name, None))
+def _chips(cache: Path) -> dict[str, int]:
+    """How many entries a cache has of each chip, by name."""
+    above = cache / KERNEL_CACHE
+    chips = [each for each in sorted(above.iterdir()) if each.is_dir()] if above.is_dir() else []
+    return {each.name: len(read_entries(each)) for each in chips}
 
 
 def _option(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,8 +155,13 @@ def _studied(
     options: argparse.Namespace,
     language: Language,
 ) -> int:
+    def announce(run: int, most: int) -> None:
+        if sys.stderr.isatty():
+            told = text("why_run", language, run=run, most=most)
+            print(f"\r{told}", end="", file=sys.stderr, flush=True)
+
     with tempfile.TemporaryDirectory(prefix="ascendcache-why-") as name:
-        lab = Lab(request, Path(name), options.budget, options.seconds, _announcer(language))
+        lab = Lab(request, Path(name), options.budget, options.seconds, announce)
         found = study(request, lab, recorded)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -166,20 +171,3 @@ def _studied(
     if options.report is not None:
         write_output(options.report, as_json(found))
     return int(found.answer not in (MissAnswer.SERVED, MissAnswer.EXPLAINED))
-
-
-def _announcer(language: Language) -> Callable[[int, int], None]:
-    def announce(run: int, most: int) -> None:
-        if sys.stderr.isatty():
-            print(
-                f"\r{text('why_run', language, run=run, most=most)}",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    return announce
-
-
-if __name__ == "__main__":
-    sys.exit(main())

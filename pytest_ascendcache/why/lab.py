@@ -39,7 +39,7 @@ class Lab:
         directory: Path,
         budget: int,
         seconds: float,
-        announce: Callable[[int, int], None] = lambda _run, _most: None,
+        announce: Callable[[int, int], None],
     ) -> None:
         self.request, self.runs, self.budget = request, 0, budget
         self._directory, self._seconds, self._announce = directory, seconds, announce
@@ -86,7 +86,7 @@ class Lab:
         so that ``PlaceOfUse.mended`` may name them. Where a run left an entry as it was, the whole
         one comes from a run without it."""
         faults = dict(outcome.rewritten)
-        entries = self._master_entries(place)
+        entries = place.interface.read(self._master(place) / place.below)
         stuck = {outcome.keys[name] for name in outcome.missed} & entries.keys() - faults.keys()
         made = [outcome]
         if stuck := stuck - place.mended:
@@ -98,9 +98,6 @@ class Lab:
                     self._mark(entry)
                     self._whole[stem] = entry
         return {stem: fault for stem, fault in faults.items() if stem in self._whole}
-
-    def _master_entries(self, place: PlaceOfUse) -> Mapping[str, CachedUnit]:
-        return place.interface.read(self._master(place) / place.below)
 
     def is_unread(self, place: PlaceOfUse, stem: str = "") -> bool:
         """Whether this user may not read a file of an entry, or without ``stem`` the directory of

@@ -22,12 +22,8 @@ from pytest_ascendcache.why.request import (
 )
 
 
-def suspects(request: UserRequest) -> list[SingleChange]:
+def suspects(request: UserRequest) -> Iterator[SingleChange]:
     """Suspects that options, variables and names of files show."""
-    return [*_directory(request), *request.interface.suspects(request.place, request.cache)]
-
-
-def _directory(request: UserRequest) -> Iterator[SingleChange]:
     consulted, origin = request.consulted
     if request.place.cache.resolve() != request.cache:
         there = str(request.cache)
@@ -36,13 +32,12 @@ def _directory(request: UserRequest) -> Iterator[SingleChange]:
             lambda place: replace(place, cache=request.cache),
             f"{request.interface.setting}={there}",
         )
+    yield from request.interface.suspects(request.place, request.cache)
 
 
 def seen(lab: Lab, place: PlaceOfUse, outcome: Attempt) -> list[SingleChange]:
-    """Suspects that a run shows by what it did to its copy of the cache.
-
-    A force run removes and compiles everything whatever state it is in, so it shows nothing.
-    """
+    """Suspects that a run shows by what it did to its copy of the cache; none after a force run,
+    which removes and compiles everything whatever state it is in."""
     if outcome.failure or (place.interface.is_told and not is_enabled(place)):
         return []
     found = []

@@ -60,7 +60,6 @@ class PackageInterface(WordsInterface):
     """``op_compiler -p DIR -v CHIP``, or a command like it."""
 
     program = "op_compiler"
-    is_told = True
     variable = setting = OPP
     packages: tuple[str, ...] = ("ASCEND_CUSTOM_OPP_PATH", "TUNE_BANK_PATH")
 
@@ -110,15 +109,11 @@ class PackageInterface(WordsInterface):
                 raise RequestError("the package that the command makes cannot be installed.")
         made = InstalledKernels(opp)
         found = {**self.read(trial.cache / _BELOW, (made.chips or ("*",))[0])}
-        keys = {self._name(stem, each): stem for stem, each in self.read(made.ai_core).items()}
+        keys = {each.paths[0].stem: stem for stem, each in self.read(made.ai_core).items()}
         return {
             name: stem in found and (stem in place.mended or found[stem].is_valid)
             for name, stem in keys.items()
         }, keys
-
-    @staticmethod
-    def _name(stem: str, unit: CachedUnit) -> str:
-        return unit.paths[0].stem if isinstance(unit, PackagedKernel) else stem
 
     def suspects(self, _place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
         damaged = {
@@ -132,9 +127,6 @@ class PackageInterface(WordsInterface):
                 lambda place: replace(place, mended=place.mended | {*damaged}),
                 next(iter(damaged)),
             )
-
-    def single_changes(self, _place: PlaceOfUse, _asked: PlaceOfUse) -> Iterator[SingleChange]:
-        return iter(())
 
     def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
         """What the index tells of keys that are missed: another chip's, one like it, or none."""

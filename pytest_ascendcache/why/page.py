@@ -139,10 +139,4 @@ def as_json(found: Study) -> str:
 
 
 def _plain(change: SingleChange) -> dict[str, str]:
-    return {
-        "kind": change.kind.value,
-        "name": change.name,
-        "here": change.here,
-        "there": change.there,
-        "about": change.about,
-    }
+    return {name: value for name, value in vars(change).items() if name != "apply"}

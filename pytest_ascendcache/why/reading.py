@@ -23,8 +23,7 @@ def read_request(
     names = [each for each in words if not atc.ASSIGNMENT.fullmatch(each)]
     if not names or names[0].startswith("-"):
         raise RequestError("there is no command; write -- atc --model=... after the options.")
-    start = len(words) - len(names) if words[: len(words) - len(names)] else 0
-    given = dict(each.split("=", 1) for each in words[:start])
+    given = dict(each.split("=", 1) for each in words[: len(words) - len(names)])
     environment = {**variables, **given}
     likely = Path(names[0]).name.replace("-", "_")
     interface: CommandInterface
@@ -39,9 +38,10 @@ def read_request(
         interface = ScriptInterface(work)
         options = read_words(names[1:])
     paths = {**interface.file_options(options), **interface.directory_options(options)}
-    options = {
-        key: _placed(work, value, key in paths or interface.is_place(key))
+    options |= {
+        key: os.path.normpath(work / value)
         for key, value in options.items()
+        if value and (key in paths or interface.is_place(key))
     }
     for name, path in interface.file_options(options).items():
         if not Path(path).exists():
@@ -73,10 +73,6 @@ def _atc(
     if not command.options.get(atc.SINGLE_OP) and not command.options.get(atc.MODEL):
         raise RequestError("the command has neither --model nor --singleop; nothing is compiled.")
     return AtcInterface(), dict(command.options), {**variables, **command.environment}
-
-
-def _placed(work: Path, value: str, is_path: bool) -> str:
-    return os.path.normpath(work / value) if value and is_path else value
 
 
 def release_words(release: Release, command: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pytest_ascendcache.files import read_input, read_text
 from pytest_ascendcache.operators import SingleOpError
@@ -136,24 +136,16 @@ def read_record(path: Path) -> Mapping[str, Any]:
 
 def _is_whole(document: Mapping[str, Any]) -> bool:
     """Whether all parts of a record have their types."""
-
-    def is_content(value: object) -> bool:
-        return is_texts(value) and "sha256" in cast("dict[str, str]", value)
-
-    def is_texts(value: object) -> bool:
-        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-    files, trees = document.get("files"), document.get("trees")
-    texts = ("command", "cache", "program")
-    return (
-        all(isinstance(document.get(each), str) for each in texts)
-        and all(is_texts(document.get(each)) for each in ("options", "variables", "digests"))
-        and isinstance(files, dict)
-        and all(map(is_content, files.values()))
-        and isinstance(trees, dict)
-        and all(isinstance(each, dict) for each in trees.values())
-        and all(is_content(each) for tree in trees.values() for each in tree.values())
-    )
+    try:
+        contents = [each for tree in document["trees"].values() for each in tree.values()]
+        contents += document["files"].values()
+        tables = [*contents, *(document[each] for each in ("options", "variables", "digests"))]
+        texts = [document[each] for each in ("command", "cache", "program")]
+        texts += [each for table in tables for each in table.values()]
+    except (AttributeError, KeyError):
+        return False
+    whole = all("sha256" in each for each in contents)
+    return whole and all(isinstance(each, str) for each in texts)
 
 
 def differences(request: UserRequest, there: Mapping[str, Any] | UserRequest) -> list[SingleChange]:

@@ -1,13 +1,14 @@
-"""The command whose misses are explained, the places in which it is tried, and the protocol of
+"""The command whose misses are explained, the places in which it is tried, and the base class of
 every kind of command."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_ascendcache.caches import Canary
 from pytest_ascendcache.caches.entry import CachedUnit
@@ -190,6 +191,12 @@ class SingleChange:
         return place if self.apply is None else self.apply(place)
 
 
+def variable_change(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:
+    """A place with another value of a variable, or without it."""
+    here = place.environment.get(name, "")
+    return SingleChange(InputKind.VARIABLE, name, here, value or "", variable_set(name, value))
+
+
 @dataclass(frozen=True)
 class Attempt:
     """What one run delivered and did to its copy of the cache.
@@ -239,7 +246,7 @@ class Trial:
     marks: Mapping[str, Canary]
 
 
-class CommandInterface(Protocol):
+class CommandInterface(ABC):
     """One kind of command: where it keeps kernels, and how it is run on a copy of them.
 
     ``program`` is its usual name. With ``is_told``, what a run delivers tells which kernels were
@@ -250,27 +257,33 @@ class CommandInterface(Protocol):
     """
 
     program: str
-    is_told: bool
-    files_beside: bool
+    is_told = True
+    files_beside = False
     variable: str
     setting: str
     packages: tuple[str, ...]
 
+    @abstractmethod
     def file_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """The options that name a file which is read, with its path."""
 
-    def directory_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+    def directory_options(self, _options: Mapping[str, str]) -> Mapping[str, str]:
         """The options that name a directory which is read."""
+        return {}
 
-    def is_place(self, option: str) -> bool:
+    def is_place(self, _option: str) -> bool:
         """Whether an option says only where files go or kernels are."""
+        return False
 
+    @abstractmethod
     def shown(self, option: str) -> str:
         """An option for the reader."""
 
+    @abstractmethod
     def arguments(self, options: Mapping[str, str]) -> list[str]:
         """The words that are these options."""
 
+    @abstractmethod
     def consulted(
         self, options: Mapping[str, str], environment: Mapping[str, str]
     ) -> tuple[Path, str]:
@@ -278,30 +291,36 @@ class CommandInterface(Protocol):
 
     def root(self, directory: Path) -> Path:
         """The cache that a directory named by the user is a part of, or holds."""
+        return directory
 
+    @abstractmethod
     def below(self, place: PlaceOfUse) -> str:
         """The directory of the entries that a run looks at, by its path in the cache."""
 
+    @abstractmethod
     def read(self, directory: Path) -> Mapping[str, CachedUnit]:
         """The entries of such a directory by stem, whole or not."""
 
+    @abstractmethod
     def command(self, trial: Trial) -> Command:
         """The program on the cache, writing below ``here`` wherever it can be told to."""
 
-    def delivered(self, trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
+    def delivered(self, _trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
         """Of each operator that a run delivered: whether it was served, and the kernel's name."""
+        return {}, {}
 
-    def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
-        """What files alone tell of single misses that nothing else explains."""
-
-    # Not every kind of command has the following.
-
+    @abstractmethod
     def suspects(self, place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
         """Suspects that options, variables and names of files show."""
 
-    def single_changes(self, place: PlaceOfUse, asked: PlaceOfUse) -> Iterator[SingleChange]:
+    def inferred(self, _place: PlaceOfUse, _outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
+        """What files alone tell of single misses that nothing else explains."""
+        return iter(())
+
+    def single_changes(self, _place: PlaceOfUse, _asked: PlaceOfUse) -> Iterator[SingleChange]:
         """Other values of what kernels depend on, the likely ones first, where ``place`` is
         ``asked`` with changes."""
+        return iter(())
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from pytest_ascendcache.processes.launch import Command
 from pytest_ascendcache.why.atc_command import PACKAGES, REDIRECTED
 from pytest_ascendcache.why.request import (
     Attempt,
+    CommandInterface,
     InputKind,
     PlaceOfUse,
     SingleChange,
     Trial,
     put,
-    variable_set,
+    variable_change,
 )
 
 _BASE = "MS_COMPILER_CACHE_PATH"
@@ -54,23 +55,14 @@ def read_words(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-class WordsInterface:
+class WordsInterface(CommandInterface):
     """A command with options of its own, whose words name files and directories."""
-
-    files_beside = False
-    is_told = False
 
     def __init__(self, work: Path) -> None:
         self._work = work
 
     def file_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         return {key: each for key, each in options.items() if (self._work / each).is_file()}
-
-    def directory_options(self, _options: Mapping[str, str]) -> Mapping[str, str]:
-        return {}
-
-    def is_place(self, _option: str) -> bool:
-        return False
 
     def shown(self, option: str) -> str:
         return option.rstrip("=")
@@ -85,9 +77,6 @@ class WordsInterface:
             else:
                 words += [name, value] if value else [name]
         return words
-
-    def root(self, directory: Path) -> Path:
-        return directory
 
     def words(self, trial: Trial) -> tuple[list[str], dict[str, str]]:
         """The words and variables of a run, with other contents of files below ``here``. A file
@@ -114,6 +103,7 @@ class ScriptInterface(WordsInterface):
     the cache has."""
 
     program = "python"
+    is_told = False
     variable = setting = _BASE
     packages = PACKAGES
 
@@ -144,30 +134,27 @@ class ScriptInterface(WordsInterface):
         environment |= {_BASE: str(trial.cache), "PWD": str(work), "PYTHONDONTWRITEBYTECODE": "1"}
         return Command(str(trial.place.program), words, environment, work)
 
-    def delivered(self, _trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
-        return {}, {}
-
     def suspects(self, place: PlaceOfUse, cache: Path) -> Iterator[SingleChange]:
         environment = place.environment
         if environment.get(_LEVEL, "3") not in ("3", ""):
-            yield _variable(place, _LEVEL, None)
+            yield variable_change(place, _LEVEL, None)
         if environment.get(_GRAPHS) != "1" and list(cache.glob("rank_*/graph_cache/*.mindir")):
-            yield _variable(place, _GRAPHS, "1")
+            yield variable_change(place, _GRAPHS, "1")
         if not self.read(cache / place.below):
             for rank in sorted(cache.glob("rank_*/*/")):
                 match = _RANK.fullmatch(rank.parent.name)
                 if match and self.read(rank):
-                    yield _variable(place, "RANK_ID", match[1])
+                    yield variable_change(place, "RANK_ID", match[1])
                     break
 
     def single_changes(self, place: PlaceOfUse, _asked: PlaceOfUse) -> Iterator[SingleChange]:
         cards = {stem.rpartition("_")[2] for stem in place.entries}
         for card in sorted(cards - {place.environment.get("DEVICE_ID", "")})[:3]:
             if card.isdigit() and len(card) < 4:
-                yield _variable(place, "DEVICE_ID", card)
+                yield variable_change(place, "DEVICE_ID", card)
         for name in ("MDL_BANK_PATH", "OP_BANK_PATH", *self.packages[1:]):
             if place.environment.get(name):
-                yield _variable(place, name, None)
+                yield variable_change(place, name, None)
 
     def inferred(self, place: PlaceOfUse, outcome: Attempt) -> Iterator[tuple[SingleChange, str]]:
         """How the descriptions (``.info``) of kernels that were compiled differ from those of the
@@ -216,8 +203,3 @@ def _differing(mine: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, 
             names = [each for each in path.split("/") if each and not each.isdigit()]
             found.setdefault(names[-1] if names else path, pair)
     return found
-
-
-def _variable(place: PlaceOfUse, name: str, value: str | None) -> SingleChange:
-    here = place.environment.get(name, "")
-    return SingleChange(InputKind.VARIABLE, name, here, value or "", variable_set(name, value))

@@ -7,9 +7,11 @@ alone, shows by the misses that come again what it is the cause of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import ceil, log2
+from typing import TypeVar
 
 from pytest_ascendcache.why.atc_command import is_enabled
 from pytest_ascendcache.why.lab import Lab, OutOfBudgetError
@@ -25,7 +27,8 @@ from pytest_ascendcache.why.request import (
     SingleChange,
     UserRequest,
 )
-from pytest_ascendcache.why.search import bound, smallest
+
+Changed = TypeVar("Changed")
 
 _SWITCHES = (
     InputKind.MODE,
@@ -98,7 +101,7 @@ class _Experiment:
         if base.failure:
             self._fatal(base.failure)
             return
-        self._pool = _united(suspects(self._request), recorded)
+        self._pool = _united([*suspects(self._request)], recorded)
         lab.expected = lab.runs + bound(len(self._pool), 1)
         full = None if base.served or not self._pool else self._with_all()
         if full is not None:  # it keeps no kernel at all as it is
@@ -238,3 +241,32 @@ def _united(changes: Sequence[SingleChange], others: Iterable[SingleChange]) -> 
     """Changes in order, each thing that is changed once."""
     named = {(each.kind, each.name) for each in changes}
     return [*changes, *(each for each in others if (each.kind, each.name) not in named)]
+
+
+def smallest(
+    changes: Sequence[Changed], reaches: Callable[[Sequence[Changed]], bool]
+) -> list[Changed]:
+    """The changes that are needed, in their order, found by halving. ``reaches`` tells of some of
+    them whether they are enough; all of them together are.
+
+    A shortest beginning of the changes that is enough ends with a needed one; it is put aside, and
+    the rest is searched for those needed beside it.
+    """
+    needed: list[Changed] = []
+    rest = list(changes)
+    while rest and not reaches(needed):
+        low, high = 0, len(rest)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if reaches([*rest[:middle], *needed]):
+                high = middle
+            else:
+                low = middle
+        needed.insert(0, rest[high - 1])
+        rest = rest[: high - 1]
+    return needed
+
+
+def bound(changes: int, causes: int) -> int:
+    """The most runs that ``causes`` causes among so many changes take."""
+    return causes * (2 * ceil(log2(max(changes, 2))) + 6)

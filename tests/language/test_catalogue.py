@@ -23,24 +23,21 @@ from pytest_ascendcache.language import (
     translated,
 )
 from pytest_ascendcache.plugin.options.table import OPTIONS, TABLE
-from pytest_ascendcache.stress import (
+from pytest_ascendcache.stress.checker import Kind, Violation
+from pytest_ascendcache.stress.history import (
     Compile,
     Disturbance,
-    Header,
-    Kind,
-    Round,
-    StressHistory,
-    Violation,
-    tell,
-)
-from pytest_ascendcache.stress.history import (
     Doing,
+    Header,
     JobEnd,
     RankDelivery,
+    Round,
     RoundRecord,
     StressHarm,
+    StressHistory,
     StressJob,
 )
+from pytest_ascendcache.stress.narrative import tell
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ZH = Language.CHINESE

@@ -12,8 +12,8 @@ from pytest_ascendcache.conformance.cache_mode import test_lives
 from pytest_ascendcache.conformance.costs import runs_of, shares
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import PositiveControl
-from pytest_ascendcache.plugin import estimate as module
-from pytest_ascendcache.plugin.estimate import estimate, estimated_starts
+from pytest_ascendcache.plugin import spreading as module
+from pytest_ascendcache.plugin.spreading import estimate, estimated_starts
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
 LIFE = "cache_mode/test_lives.py::test_a_cache_lives_within_changing_limits"

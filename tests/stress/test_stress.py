@@ -13,40 +13,37 @@ import pytest
 
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Action
-from pytest_ascendcache.stress import (
-    Compile,
-    Disturbance,
-    Header,
-    HistoryError,
-    HistoryWriter,
-    Kind,
-    LaterCompiles,
-    Round,
-    Schedule,
-    StressHistory,
-    Undecided,
-    population,
-    read_history,
-    shrink,
-    tell,
-    violations,
-)
+from pytest_ascendcache.stress.checker import Kind, Undecided, violations
 from pytest_ascendcache.stress.history import (
     CacheSeen,
+    Compile,
+    Disturbance,
     Disturbed,
     Doing,
     EntrySeen,
     Fault,
+    Header,
     JobEnd,
+    LaterCompiles,
     RankDelivery,
     Rebuilt,
+    Round,
     RoundRecord,
     Seen,
     Setting,
     StressHarm,
+    StressHistory,
     StressJob,
 )
-from pytest_ascendcache.stress.history_file import open_history
+from pytest_ascendcache.stress.history_file import (
+    HistoryError,
+    HistoryWriter,
+    open_history,
+    read_history,
+)
+from pytest_ascendcache.stress.narrative import tell
+from pytest_ascendcache.stress.schedule import Schedule, population
+from pytest_ascendcache.stress.shrink import shrink
 
 ADD, EXP, FAST = "a" * 64, "e" * 64, "f" * 64
 HEADER = Header(

@@ -10,20 +10,22 @@ import pytest
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Action
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
-from pytest_ascendcache.stress import (
+from pytest_ascendcache.stress.checker import violations
+from pytest_ascendcache.stress.executor import Executor
+from pytest_ascendcache.stress.ground import prepare
+from pytest_ascendcache.stress.history import (
     Compile,
-    Executor,
+    Doing,
+    Fault,
     Header,
-    HistoryWriter,
     LaterCompiles,
     Round,
-    population,
-    prepare,
-    read_history,
-    violations,
+    Setting,
+    StressJob,
 )
-from pytest_ascendcache.stress.history import Doing, Fault, Setting, StressJob
+from pytest_ascendcache.stress.history_file import HistoryWriter, read_history
 from pytest_ascendcache.stress.jobs import NETWORKS
+from pytest_ascendcache.stress.schedule import population
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
 SMALL = ("--ascend-ranks=2", "--override-ini=ascend_stress_operators=2")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_ascendcache.why.search import bound, smallest
+from pytest_ascendcache.why.study import bound, smallest
 
 
 @given(st.integers(1, 64).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))

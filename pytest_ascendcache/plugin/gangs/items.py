@@ -103,10 +103,8 @@ def check_gangs(items: list[pytest.Item]) -> None:
 
 
 def gang_size(item: pytest.Item) -> tuple[int, bool]:
-    """The number of ranks of a test, and whether the mark or an option fixes it.
-
-    Raises ``pytest.UsageError`` if the mark's argument is not a number of ranks.
-    """
+    """The number of ranks of a test, and whether the mark or an option fixes it. Raises
+    ``pytest.UsageError`` for a mark with something else."""
     marker = item.get_closest_marker("ascend_ranks")
     if marker is not None and marker.args:
         size = marker.args[0]
@@ -123,10 +121,8 @@ def gang_size(item: pytest.Item) -> tuple[int, bool]:
 
 
 def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run all ranks of the item; on a worker, only prepare the rank that the item is.
-
-    Returns what ``pytest_runtest_protocol`` returns.
-    """
+    """Run all ranks of the item; on a worker, only prepare the rank that the item is. Returns what
+    ``pytest_runtest_protocol`` returns."""
     channel = channel_of(item.config)
     if channel is not None:
         place = rank_in(item)
@@ -159,10 +155,8 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
 
 
 def leave_gang(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Leave the gang as soon as this rank's outcome is known, so that no rank waits for it.
-
-    The rank is attached to the report, so that the collector can merge the ranks' reports.
-    """
+    """Leave the gang as soon as this rank's outcome is known, so that no rank waits for it, and
+    name the rank in the report, for the collector."""
     place = item.stash[PLACE]
     aborted = call.excinfo is not None and isinstance(call.excinfo.value, GangAborted)
     report.ascend_rank = {  # type: ignore[attr-defined]

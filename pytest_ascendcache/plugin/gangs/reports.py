@@ -1,16 +1,23 @@
-"""Merges the reports of all ranks of an item, each with three phases, into one."""
+"""Merges what the ranks of a gang report: a check has one verdict, however many ranks ran it.
+
+The reports of an item's ranks, each with three phases, become one; so do verdict records, which
+separate tests on xdist workers have too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
 
+from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.observation import RankNote
-from pytest_ascendcache.reports.gangs import RankRecord, gang_record
-from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.reports.records import WORST_FIRST, VerdictRecord
+
+_JOINED = ("steps", "readings", "accuracy", "timeline", "sizes")
+_SUMMED = ("compiles", "starts")
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,8 @@ def plain(report: pytest.TestReport) -> PlainReport:
 
 
 def outcome_of(fates: Sequence[RankFate]) -> dict[str, Any]:
-    """Outcome and text of the gang, as arguments of ``TestReport``.
-
-    A gang fails if a rank failed, is skipped if every rank was, and passes otherwise.
-    """
+    """Outcome and text of the gang as arguments of ``TestReport``: failed if a rank failed, skipped
+    if every rank was, else passed."""
     outcomes = {fate.outcome for fate in fates}
     marks = [
         phase.wasxfail for fate in fates for phase in fate.phases if phase.wasxfail is not None
@@ -126,3 +131,72 @@ def record_of(check: str, fates: Sequence[RankFate], sandbox: str) -> VerdictRec
     if not records:
         return None
     return gang_record(check, records, [asdict(fate.note) for fate in fates], sandbox)
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """The record of one rank; ``aborted``: it only says that another rank stopped this one.
+
+    A rank that was a separate test on an xdist ``worker`` is one of ``size``.
+    """
+
+    rank: int
+    aborted: bool
+    record: VerdictRecord
+    size: int = 0
+    worker: str = ""
+
+
+def gang_record(
+    check: str, records: Sequence[RankRecord], notes: Sequence[Mapping[str, Any]], sandbox: str = ""
+) -> VerdictRecord:
+    """One record for ``check``: the worst verdict, and the evidence of all ranks.
+
+    The message is that of the rank with the worst verdict. ``notes`` are ``observation.RankNote``
+    as plain data; ``sandbox`` is the directory of all ranks' sandboxes, if they share one.
+    """
+    ordered = sorted(
+        records, key=lambda each: (WORST_FIRST.index(each.record.verdict), each.aborted, each.rank)
+    )
+    worst = ordered[0]
+    evidence = dict(worst.record.evidence)
+    in_order = sorted(records, key=lambda each: each.rank)
+    for name in _JOINED:
+        evidence[name] = [part for each in in_order for part in each.record.evidence[name]]
+    for name in _SUMMED:
+        evidence[name] = sum(each.record.evidence[name] for each in in_order)
+    evidence["ranks"] = list(notes)
+    evidence["sandbox"] = sandbox or evidence["sandbox"]
+    message = worst.record.message
+    name = f"rank {worst.rank}"
+    if message and not message.startswith(name):
+        message = f"{name}: {message}"
+    return replace(
+        worst.record,
+        check=check,
+        message=message,
+        seconds=max(each.record.seconds for each in records),
+        evidence=evidence,
+    )
+
+
+def whole_gang(check: str, ranks: Sequence[RankRecord]) -> VerdictRecord:
+    """One record for ranks on workers. A rank without a record, whose worker died, is undecided."""
+    by_rank = {each.rank: each for each in reversed(ranks)}
+    records = list(ranks)
+    notes = []
+    for rank in range(ranks[0].size):
+        if rank in by_rank:
+            each = by_rank[rank]
+            outcome = "aborted" if each.aborted else each.record.verdict.value
+            ending = f"{outcome}, on worker {each.worker}"
+        else:
+            ending = "no verdict: its worker was lost"
+            like, message = records[0].record, f"rank {rank} gave {ending}"
+            nothing: dict[str, Any] = {name: [] for name in _JOINED} | dict.fromkeys(_SUMMED, 0)
+            evidence = {**like.evidence, **nothing}
+            record = replace(like, verdict=Verdict.UNDECIDED, message=message, evidence=evidence)
+            # As aborted: the records of the other ranks say more.
+            records.append(RankRecord(rank, True, record))
+        notes.append({"rank": rank, "ending": ending, "output": ""})
+    return gang_record(check, records, notes)

@@ -1,22 +1,57 @@
-"""What is already known to be broken: lists of deviations, and the report of an earlier run."""
+"""What a run judges by: editions of the documents, and what is already known to be broken."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_ascendcache.contract import Edition
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
 
 
-def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, ...]:
-    """The entries about this toolchain in the lists of ``--ascend-deviations``.
+def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
+    """The named editions: one for each product, or two of one where the run ``compares``. Raises
+    ``pytest.UsageError`` for an unknown one, and for too many."""
+    if not names:
+        return ()  # runs that do not use the plugin must not pay for importing the contract
+    from pytest_ascendcache.contract import NoEditionError
+    from pytest_ascendcache.contract.editions import editions, named
+    from pytest_ascendcache.words import instead
 
-    Raises ``pytest.UsageError`` for a list that cannot be used.
-    """
+    chosen: list[Edition] = []
+    for name in names:
+        try:
+            chosen.append(named(name))
+        except NoEditionError:
+            known = [each.name for each in editions()]
+            raise pytest.UsageError(
+                f"--ascend-edition={name}: no such edition; {instead(name, known)}"
+            ) from None
+    products = [each.product for each in chosen]
+    if compares and len(chosen) == 2:
+        if len(set(products)) == 2:
+            raise pytest.UsageError(
+                f"--ascend-edition={chosen[0].name} and --ascend-edition={chosen[1].name} are of "
+                "two products; name two editions of one."
+            )
+        return tuple(chosen)
+    for each in chosen:
+        if products.count(each.product) > 1:
+            raise pytest.UsageError(
+                f"--ascend-edition={each.name}: a run judges by one edition of a product; name "
+                "one, or compare two with --ascend-rules."
+            )
+    return tuple(chosen)
+
+
+def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, ...]:
+    """The entries about this toolchain in the lists of ``--ascend-deviations``. Raises
+    ``pytest.UsageError`` for a list that cannot be used."""
     if not lists:
         return ()
     from pytest_ascendcache.combinations.factors import unknown_level
@@ -33,10 +68,7 @@ def read_deviations(lists: tuple[str, ...], toolchain: str) -> tuple[Deviation, 
 
 
 def read_baseline(path: Path | None) -> Baseline | None:
-    """The earlier report of ``--ascend-baseline``.
-
-    Raises ``pytest.UsageError`` for a file that is not a report.
-    """
+    """The report of ``--ascend-baseline``. Raises ``pytest.UsageError`` for another file."""
     if path is None:
         return None
     from pytest_ascendcache.reports.baseline import Baseline

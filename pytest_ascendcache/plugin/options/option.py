@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,23 +121,17 @@ def seconds(most: float) -> ValueKind:
         # float() also takes digits of other alphabets and underscores.
         if not re.fullmatch(r"[0-9.eE+-]{1,20}", text):
             raise ValueError(text)
-        number = float(text)
-        if not (math.isfinite(number) and 0 < number <= most):
+        if not 0 < float(text) <= most:
             raise ValueError(text)
-        return number
+        return float(text)
 
     return ValueKind(f"a number of seconds greater than 0 and at most {most:.0f}", read)
 
 
 def one_of(*names: str) -> ValueKind:
     """One of a few names."""
-
-    def read(text: str, _: Path) -> str:
-        if text not in names:
-            raise ValueError(text)
-        return text
-
-    return ValueKind(f"one of {', '.join(names)}", read)
+    # ``index`` raises ``ValueError`` for any other text.
+    return ValueKind(f"one of {', '.join(names)}", lambda text, _: names[names.index(text)])
 
 
 @dataclass(frozen=True)
@@ -233,11 +226,6 @@ def _path(text: str, base: Path) -> Path:
     return base / text
 
 
-def _command(text: str, base: Path) -> str:
-    """A path, or a name to be looked up on PATH."""
-    return str(base / text) if "/" in text else text
-
-
 def _list_of_deviations(text: str, base: Path) -> str:
     """The name of a list that comes with the package, or a path."""
     from pytest_ascendcache.contract.deviations import builtin_lists
@@ -270,4 +258,7 @@ OUTPUT = ValueKind("a file", _path, Access.WRITES)
 JOURNAL = ValueKind("a file", _path, Access.CONTINUES)
 LIST = ValueKind("a TOML file or the name of a list", _list_of_deviations, Access.READS)
 DIRECTORY = ValueKind("a directory", _path)
-COMMAND = ValueKind("a program", _command, Access.READS)
+COMMAND = ValueKind(
+    "a program", lambda text, base: str(base / text) if "/" in text else text, Access.READS
+)
+"""A path, or a name to be looked up on PATH."""

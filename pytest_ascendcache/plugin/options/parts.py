@@ -57,31 +57,6 @@ class Parts:
     alone: bool = False
 
 
-@dataclass(frozen=True)
-class Campaigns:
-    """What is asked for beside the documents' checks; each selects its own checks alone."""
-
-    stress: bool = False
-    nodes: bool = False
-    release: bool = False
-    audit: bool = False
-    script: bool = False
-
-    def folders(self, mindspore: bool, chosen: bool) -> tuple[str, ...]:
-        """The campaigns' folders. ``chosen``: rules or arguments choose among all of the suite."""
-        on_nodes = self.nodes and not mindspore
-        shared = on_nodes and (not self.stress or chosen)  # stress on nodes is one campaign
-        asked = {
-            "stress": self.stress,
-            "stress_on_nodes": on_nodes and self.stress,
-            "shared": shared,
-            RELEASE: self.release,
-            AUDIT: self.audit,
-            "torchair_script": self.script,
-        }
-        return tuple(folder for folder, wanted in asked.items() if wanted)
-
-
 def is_judging(config: pytest.Config, values: Values) -> bool:
     """Whether the options ask for verdicts about a toolchain's cache.
 
@@ -104,15 +79,31 @@ def runs_script(values: Values) -> bool:
 
 
 def read_parts(
-    config: pytest.Config, values: Values, toolchain: str, campaigns: Campaigns, judging: bool
+    config: pytest.Config,
+    values: Values,
+    toolchain: str,
+    *,
+    stress: bool,
+    nodes: bool,
+    release: bool,
+    audit: bool,
 ) -> Parts:
-    """What the run collects. ``judging`` is what :func:`is_judging` says."""
-    mindspore = toolchain in MINDSPORE_TOOLCHAINS
+    """What the run collects. ``stress`` and the like say what is asked for beside the documents'
+    checks."""
+    judging, on_nodes = is_judging(config, values), nodes and toolchain not in MINDSPORE_TOOLCHAINS
     looks = any(map(values.given, _LOOKING))
     own = _names_own_tests(config) and not looks
     chosen = bool(values["--ascend-rule"] or typed_tests(config)) or looks
-    also = campaigns.folders(mindspore, chosen)
-    campaign = (campaigns.stress or campaigns.nodes) and not chosen
+    asked = {
+        "stress": stress,
+        "stress_on_nodes": on_nodes and stress,
+        "shared": on_nodes and (not stress or chosen),  # stress on nodes is one campaign
+        RELEASE: release,
+        AUDIT: audit,
+        "torchair_script": runs_script(values),
+    }
+    also = tuple(folder for folder, wanted in asked.items() if wanted)
+    campaign = (stress or nodes) and not chosen
     documents = judging and not campaign and (not own or bool(values["--ascend-rule"]))
     folders = (*_documents(toolchain), *also) if documents else also
     given = typed_options(config)
@@ -153,16 +144,14 @@ def typed(config: pytest.Config) -> Any:
 def _names_own_tests(config: pytest.Config) -> bool:
     """Whether the command line names tests, none of which is the suite's."""
     named = typed_tests(config)
-    return bool(named) and not any(_is_suite(each) or _is_part(each) for each in named)
+    return bool(named) and not any(
+        each == PACKAGE or _absolute(each) == SUITE or _is_part(each) for each in named
+    )
 
 
 def _absolute(argument: str) -> Path:
     place = argument.partition("::")[0]
     return Path(os.path.abspath(place))  # noqa: PTH100 - '..' is to be resolved, links not
-
-
-def _is_suite(argument: str) -> bool:
-    return argument == PACKAGE or _absolute(argument) == SUITE
 
 
 def _is_part(argument: str) -> bool:

@@ -1,17 +1,17 @@
-"""Checks of where a run writes: no file twice, none inside an audited directory."""
+"""Checks of where a run writes: no file twice, none inside an audited directory, and none of the
+user's own work, which a typing error must not cost."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.plugin.options.earlier import check_earlier
+from pytest_ascendcache.plugin.options.existing import ReleaseSettings
 from pytest_ascendcache.plugin.options.option import Access
-from pytest_ascendcache.plugin.options.release import ReleaseSettings
 from pytest_ascendcache.plugin.options.values import Values
 
 _FOREIGN = ("--junitxml", "--log-file", "--html", "--report-log")
@@ -59,7 +59,7 @@ def check_places(
                 f"{seen[real]} would replace the file that {shown} reads; name another."
             )
     for shown, path in ours if not hasattr(config, "workerinput") else ():
-        check_earlier(shown, path)
+        _check_earlier(shown, path)
     for shown, path in [*written, *_directories(config)]:
         for directory in audited:
             _keep_out(shown, path, directory)
@@ -120,4 +120,47 @@ def _keep_out(shown: str, place: Path, directory: Path) -> None:
         raise pytest.UsageError(
             f"{shown} would be written in {directory}, which is audited and not written to; name "
             "another place."
+        )
+
+
+_HEAD = 4096
+"""Bytes that are enough to recognise an output."""
+
+_PAGE_MARK = b'<meta name="generator" content="pytest-ascendcache">'
+"""In the head of every page that this package writes."""
+
+
+def _json(*keys: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.lstrip().startswith(b"{") and all(each in head for each in keys)
+
+
+def _lines(*keys: bytes) -> Callable[[bytes], bool]:
+    """The first line is a JSON document with these keys."""
+    return lambda head: _json(*keys)(head.partition(b"\n")[0])
+
+
+_EARLIER: dict[str, Callable[[bytes], bool]] = {
+    "--ascend-report": _json(b'"schema":', b'"plugin":'),
+    "--ascend-html": lambda head: _PAGE_MARK in head,
+    "-o ascend_stress_history": _lines(b'"line":', b'"header"'),
+    "--ascend-manifest-update": _json(b'"schema":'),
+}
+
+
+def _check_earlier(shown: str, path: Path) -> None:
+    """Raise ``pytest.UsageError`` for a file that is no earlier output of the option ``shown``; it
+    may be empty, as ``mktemp`` makes it."""
+    is_ours = next((each for name, each in _EARLIER.items() if shown.startswith(name)), None)
+    if is_ours is None or not path.is_file():
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        head = b"?"
+    if head and not is_ours(head):
+        raise pytest.UsageError(
+            f"{shown}: the file exists and no earlier run has written it; name another file, or "
+            "remove it."
         )

@@ -10,29 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
-from pytest_ascendcache.plugin.options.editions import read_editions
-from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
-from pytest_ascendcache.plugin.options.nodes import NodeSettings, read_nodes
+from pytest_ascendcache.plugin.options.campaigns import (
+    NodeSettings,
+    StressSettings,
+    read_nodes,
+    read_stress,
+)
+from pytest_ascendcache.plugin.options.existing import (
+    AuditSettings,
+    ReleaseSettings,
+    check_packages,
+    check_toolchains,
+    read_audit,
+    read_releases,
+)
+from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations, read_editions
 from pytest_ascendcache.plugin.options.option import Access, Budget, Selection
 from pytest_ascendcache.plugin.options.parts import (
     AUDIT,
     DOCUMENTS,
     RELEASE,
-    Campaigns,
     is_judging,
     names_part,
     read_parts,
-    runs_script,
 )
 from pytest_ascendcache.plugin.options.places import check_places
-from pytest_ascendcache.plugin.options.release import (
-    ReleaseSettings,
-    check_packages,
-    check_toolchains,
-    read_releases,
-)
-from pytest_ascendcache.plugin.options.stress import StressSettings, read_stress
 from pytest_ascendcache.plugin.options.table import OPTIONS, ROWS
 from pytest_ascendcache.plugin.options.toolchains import REFERENCE, ToolchainChoice
 from pytest_ascendcache.plugin.options.values import Values, typed_options
@@ -120,10 +122,8 @@ class Settings:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Check the options, one by one and together.
-
-    Raises ``pytest.UsageError`` for values that cannot be used, in one sentence.
-    """
+    """Check the options, one by one and together. Raises ``pytest.UsageError`` with one
+    sentence."""
     values = Values(config)
     release, nodes = read_releases(values), read_nodes(values)
     stress = read_stress(values, nodes)
@@ -133,15 +133,15 @@ def read_settings(config: pytest.Config) -> Settings:
         check_packages(release.releases)
     toolchain = chosen.name
     audit = read_audit(values, release)
-    judging = is_judging(config, values)
-    campaigns = Campaigns(
+    parts = read_parts(
+        config,
+        values,
+        toolchain,
         stress=stress.asked,
         nodes=nodes.number > 0,
         release=bool(release.releases),
         audit=bool(audit.directories),
-        script=runs_script(values),
     )
-    parts = read_parts(config, values, toolchain, campaigns, judging)
     if not parts.judges:
         _check_needed(values)
     check_places(config, values, release, audit.directories)
@@ -150,11 +150,11 @@ def read_settings(config: pytest.Config) -> Settings:
     if selection.matrix != Selection.matrix:  # its combinations are in no other run
         repeated.append(values.shown("--ascend-select"))
     derived: dict[str, Any] = {
-        "judges": parts.judges,
-        "folders": parts.folders,
-        "alone": parts.alone,
+        **vars(parts),
         "texts": values.texts,
-        "arguments": ("--ascend-cache", *repeated) if judging else tuple(repeated),
+        "arguments": ("--ascend-cache", *repeated)
+        if is_judging(config, values)
+        else tuple(repeated),
         "toolchain": toolchain,
         "place": chosen.place,
         "named": named,
@@ -201,10 +201,7 @@ def _check_needed(values: Values) -> None:
 
 
 def _toolchain(values: Values) -> ToolchainChoice:
-    """The toolchain.
-
-    Raises ``pytest.UsageError`` if the options about it contradict each other.
-    """
+    """Raises ``pytest.UsageError`` if the options about the toolchain contradict each other."""
     atc, named = values["--ascend-atc"], values["--ascend-toolchain"]
     chosen = named or ToolchainChoice("atc" if atc else REFERENCE)
     for option in OPTIONS.values():
@@ -217,10 +214,7 @@ def _toolchain(values: Values) -> ToolchainChoice:
 
 
 def _of_releases(release: ReleaseSettings) -> ToolchainChoice:
-    """The toolchain that the releases name, a name or a path; else the reference.
-
-    Raises ``pytest.UsageError`` if they name several.
-    """
+    """The toolchain that the releases name, a name or a path; else the reference."""
     check_toolchains(release.releases)
     if os.sep in release.toolchain:
         return ToolchainChoice("atc", release.toolchain)

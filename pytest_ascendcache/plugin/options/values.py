@@ -54,10 +54,8 @@ class Values:
 
     @property
     def repeated(self) -> list[str]:
-        """The options of the command that repeats a check, with absolute paths.
-
-        Options that write a file are left out: the repeated run must not replace it.
-        """
+        """The options of the command that repeats a check, with absolute paths, without those that
+        write a file: the repeated run must not replace it."""
         return [
             word
             for name, option in ROWS.items()

@@ -1,11 +1,14 @@
-"""The nodes that the checks of one session share."""
+"""What the checks of one session share besides the toolchain: audits, and mounted nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
+from pytest_ascendcache.audit import Audit, RemovalPlan, audit
+from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.nodes import (
     NodeProfile,
     Nodes,
@@ -15,7 +18,30 @@ from pytest_ascendcache.nodes import (
     given_nodes,
     mounted_nodes,
 )
-from pytest_ascendcache.plugin.options.nodes import NodeSettings
+from pytest_ascendcache.plugin.options.campaigns import NodeSettings
+
+
+class Audits:
+    """Audits directories, each once in every xdist worker. With ``suggests``, each audit also
+    collects what to remove, as a plan."""
+
+    def __init__(self, suggests: bool, edition: Edition) -> None:
+        self._suggests = suggests
+        self._edition = edition
+        self._plans: dict[Path, RemovalPlan] = {}
+        self.of = cache(self._audit)
+
+    def _audit(self, directory: Path) -> Audit:
+        suggest = None
+        if self._suggests:
+            plan = self._plans[directory] = RemovalPlan(directory)
+            suggest = plan.add
+        return audit(directory, suggest=suggest, edition=self._edition)
+
+    def plan(self, directory: Path) -> RemovalPlan:
+        """What to remove from a directory; it is audited now if a worker did so before."""
+        self.of(directory)
+        return self._plans[directory]
 
 
 class SharedNodes:
@@ -27,10 +53,8 @@ class SharedNodes:
         self._made: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
 
     def enter_namespace(self) -> None:
-        """Enter the namespace of the nodes' mounts before any process starts.
-
-        A fork server that was started earlier would not see the mounts.
-        """
+        """Enter the namespace of the nodes' mounts before any process starts: a fork server that
+        was started earlier would not see them."""
         if self._settings.number and not self._settings.directories:
             with suppress(Unavailable):  # the checks that need nodes report it
                 enter()
