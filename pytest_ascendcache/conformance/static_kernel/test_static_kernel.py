@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 from dataclasses import replace
 from itertools import chain
@@ -510,19 +511,21 @@ def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, number: signal.Signal
     assert run.outputs(1) is None, "the process went on"
 
 
-KILLS = {
+KILLS: dict[str, dict[str, Any]] = {
     "at-the-next-compile": {"before": _AT_THE_SECOND_CALL + "{{ kill -KILL $PPID; exit; }}"},
     "right-after-the-install": {"after": "kill -KILL $PPID"},
+    "and-its-output-is-deleted": {"after": "kill -KILL $PPID"},
 }
 
 
 @rule("static-kernel/uninstalled-at-exit")
-@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS)
+@pytest.mark.parametrize("kill", KILLS)
 def test_the_next_start_cleans_up_after_a_killed_one(
-    kernels: StaticKernelsUnderTest, kill: dict[str, Any]
+    kernels: StaticKernelsUnderTest, kill: str
 ) -> None:
-    """Packages that were installed by hand stay, also those whose names are like its own."""
-    stand_in = kernels.stand_in(*NETWORK.operators, **kill)
+    """Packages that were installed by hand stay, also those whose names are like its own. Users
+    tidy up after a crash: what is installed has to go without the package that it came from."""
+    stand_in = kernels.stand_in(*NETWORK.operators, **KILLS[kill])
     neg = probe_network("Neg").operators
     by_hand = [
         kernels.package(*neg, name=name) for name in package_names_like(stand_in.package.stem)[:4]
@@ -532,6 +535,9 @@ def test_the_next_start_cleans_up_after_a_killed_one(
     assert run.returncode == -9
     left = kernels.installed.packages - {each.stem for each in by_hand}
     assert left <= {stand_in.package.stem}
+    if "deleted" in kill:
+        for each in kernels.build.iterdir():
+            shutil.rmtree(each)
     kernels.run(OTHER, op_compiler=kernels.stand_in(*OTHER.operators).path)
     are_installed(kernels, by_hand, "after the next start")
 

@@ -207,6 +207,27 @@ def ranks_do_not_meet(*_):
     return Alone()
 
 
+@defect(
+    DELETION,
+    overrides=RankDirectoryPolicy.prepare,
+    memory={"linked": False},
+    found_later=True,
+)
+def linked_ranks_do_not_meet(self, right, *arguments):
+    """A rank whose directory is a link keeps no kernels, and does not meet the others either."""
+    directory = right(*arguments)
+    self.memory.linked = directory is None
+    return directory
+
+
+@linked_ranks_do_not_meet.also(RendezvousPolicy.open)
+def _(self, right, gang):
+    meeting = right(gang)
+    meet = meeting.meet
+    meeting.meet = lambda: self.memory.linked or meet()
+    return meeting
+
+
 @defect(DELETION, overrides=RendezvousPolicy.patience)
 def ranks_wait_for_ever(*_):
     """Ranks wait for ever."""

@@ -342,6 +342,15 @@ def never_uninstalled(*_):
     return ""
 
 
+@defect(EXIT, overrides=ClientPackagePolicy.release, found_later=True)
+def packages_whose_output_is_gone_stay(self, right, owned, *arguments):
+    """What a killed process installed is forgotten once its output is deleted."""
+    if owned.package.is_file():
+        return right(owned, *arguments)
+    self.forget(owned.record)
+    return ""
+
+
 @defect(EXIT, overrides=ClientPackagePolicy.opp)
 def signals_leave_packages(self, right, environ):
     """A process that a signal ends leaves its packages."""
