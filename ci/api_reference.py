@@ -26,13 +26,7 @@ Tests import from `pytest_ascendcache` alone, adapters of toolchains also from
 `pytest_ascendcache.toolchains`. A call that cannot be carried out raises `WrongUse` with one
 sentence.
 """
-_OF_TOOLCHAINS = (
-    "Toolchain",
-    "BaseToolchain",
-    "CommandToolchain",
-    "CompileRequest",
-    "CompileResult",
-)
+_OF_TOOLCHAINS = ("BaseToolchain", "CommandToolchain", "CompileRequest", "CompileResult")
 _KEYWORDS = (options.EntryOptions, request_options.RequestOptions)
 
 

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from pytest_ascendcache.contract.editions import chosen_for
-from pytest_ascendcache.toolchains.cann_cache import SourceError
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan, SourceError
 
 
 def main() -> int:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.contract.toml import tomllib
-from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
+from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
 
 _HERE = Path(__file__).parent
 _SOURCE = "compiler/opcompiler/op_compile_adapter/source"

@@ -19,9 +19,8 @@ from mutation import Mutant
 from ordering import BROKEN
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
-from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError
-from pytest_ascendcache.toolchains.cann_cache.build import Toolkit
-from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan
+from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.plan import BuildPlan, SourceError
 
 ABOUT = {
     "te_cache_manager": (

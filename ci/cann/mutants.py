@@ -25,8 +25,8 @@ from pathlib import Path
 from judging import Answer, Place, Way, judge
 from mutation import Mutant, mutants, sample, survivors
 
-from pytest_ascendcache.toolchains.cann_cache import SourceError
 from pytest_ascendcache.toolchains.cann_cache.build import default_store
+from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
 
 _KEPT = Path(__file__).parents[2] / "build" / "cann"
 _AT_ONCE = 2

@@ -101,7 +101,7 @@ def _op_compiler(settings: Settings) -> Toolchain:
 
 def _cann_cache(settings: Settings) -> Toolchain:
     """The cache code of CANN's sources. It is built first, which can take minutes."""
-    from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
+    from pytest_ascendcache.toolchains.cann_cache.toolchain import cann_cache_toolchain
 
     if settings.place is None:
         raise ToolchainError(
@@ -127,7 +127,7 @@ def _torchair(settings: Settings) -> Toolchain:
 
 
 def _mindspore(settings: Settings) -> Toolchain:
-    from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+    from pytest_ascendcache.toolchains.mindspore.toolchain import mindspore_toolchain
 
     return mindspore_toolchain(
         settings.toolchain,
@@ -139,7 +139,7 @@ def _mindspore(settings: Settings) -> Toolchain:
 
 
 def _mindspore_ascend(settings: Settings) -> Toolchain:
-    from pytest_ascendcache.toolchains.mindspore_ascend import mindspore_ascend_toolchain
+    from pytest_ascendcache.toolchains.mindspore_ascend.toolchain import mindspore_ascend_toolchain
 
     return mindspore_ascend_toolchain(
         settings.place, settings.timeout, settings.start, settings.mindspore_other

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
     """Create the toolchain for ``--ascend-toolchain=NAME``; return ``None`` for any other name.
 
-    The toolchain must satisfy ``pytest_ascendcache.toolchains.Toolchain``; the base classes
-    ``BaseToolchain`` and ``CommandToolchain`` there do most of the work (docs/own-toolchain.md).
+    The toolchain derives from ``pytest_ascendcache.toolchains.BaseToolchain``, or from
+    ``CommandToolchain`` there, which does most of the work (docs/own-toolchain.md).
     Raise a ``ToolchainError`` with a sentence for the user if it cannot be created.
     """

@@ -275,12 +275,8 @@ def end_children() -> int:
     killed: set[int] = set()
     deadline = time.monotonic() + _CHILDREN_PATIENCE
     while time.monotonic() < deadline:
-        try:
-            gone, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+        if not _reaped()[1]:
             break
-        if gone:
-            continue
         for process in running_processes():
             if process.parent == os.getpid():
                 killed.add(process.id)

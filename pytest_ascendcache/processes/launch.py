@@ -47,11 +47,6 @@ class Command:
         """Environment, working directory and umask, as guards and fork servers read them."""
         return {"environ": dict(self.environment), "cwd": str(self.work), "umask": self.umask}
 
-    @property
-    def rights(self) -> dict[str, object]:
-        """What only guards take away."""
-        return {"unprivileged": self.unprivileged}
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -150,7 +145,8 @@ class ProcessLauncher:
 
     def start(self, command: Command) -> Running:
         argv = self.argv(command.program, command.arguments)
-        guarded = _guard({"command": argv, **command.surroundings, **command.rights})
+        rights = {"unprivileged": command.unprivileged}  # what only guards take away
+        guarded = _guard({"command": argv, **command.surroundings, **rights})
         guarded.hears(1, time.monotonic() + _GUARD_PATIENCE)
         event, _, number = guarded.lines[0].partition(" ") if guarded.lines else ("", "", "")
         if event == "started":

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_ascendcache.processes.guard import running_processes
@@ -130,3 +131,19 @@ def _tasks(process: int) -> list[tuple[bytes, int]]:
     except (OSError, ValueError, IndexError):
         return tasks
     return tasks
+
+
+_PAUSE = 0.005
+
+
+def wait_until(happened: Callable[[], bool], seconds: float, pause: float = _PAUSE) -> bool:
+    """Check ``happened`` until it returns True, for at most ``seconds``. Return whether it did.
+    Nothing notifies of a file created at an unknown depth, so this checks again after each
+    ``pause`` (seconds) and leaves the processor to others in between."""
+    nothing = select.poll()
+    deadline = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > deadline:
+            return False
+        nothing.poll(pause * 1000)
+    return True

@@ -9,22 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_ascendcache.ranks.gang import Reply
 
+if TYPE_CHECKING:
+    from execnet import Channel
+
 INPUT = "ascend_gangs"
 """The key of the channel in a worker's ``config.workerinput``."""
-
-
-class Channel(Protocol):
-    """The methods of ``execnet.Channel`` that are used."""
-
-    def send(self, item: object) -> None: ...
-
-    def receive(self) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.ranks.channels import Channel
+if TYPE_CHECKING:
+    from execnet import Channel
+
 
 RANK = "ascend_rank"
 """The fixture that makes a test a gang; in workers also its parameter: (rank, size)."""

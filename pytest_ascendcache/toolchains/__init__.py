@@ -3,11 +3,12 @@
 from pytest_ascendcache.operators import OperatorInfo, write_opinfo
 from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
 from pytest_ascendcache.toolchains.atc import AtcToolchain
-from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
+from pytest_ascendcache.toolchains.base import CommandToolchain
 from pytest_ascendcache.toolchains.conversion import ConvertRequest, ConvertResult, ModelConverter
 from pytest_ascendcache.toolchains.installed import atc_toolchain
 from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (
+    BaseToolchain,
     CompileRequest,
     CompileResult,
     KernelRunError,

@@ -88,7 +88,8 @@ class AtcToolchain(CommandToolchain):
         super().__init__(launcher, deadline)
         self.name = name
         self.version = version
-        self.capabilities = capabilities
+        faults = {Capability.FAULT_POINTS} if fault_route is not None else set()
+        self.capabilities = capabilities | faults
         self._impl_mode_directory = impl_mode_directory
         self._fault_route = fault_route
         self.packages: PackageStarter | None = None
@@ -273,12 +274,16 @@ def find_program(program: str, name: str) -> Path:
     return Path(path).absolute()
 
 
-def with_strace(programs: Mapping[str, tuple[str, ...]]) -> tuple[ProcessLauncher, bool]:
-    """A launcher of these programs and of strace, and whether this machine has strace."""
+def with_strace(
+    programs: Mapping[str, tuple[str, ...]], **options: Any
+) -> tuple[ProcessLauncher, Strace | None]:
+    """A launcher of these programs and of strace, and the route of faults through it, with
+    ``options`` of :class:`Strace`; None if this machine has no strace."""
     strace = find_strace()
     if strace is None:
-        return ProcessLauncher(programs), False
-    return ProcessLauncher({**programs, "strace": (strace,)}), True
+        return ProcessLauncher(programs), None
+    launcher = ProcessLauncher({**programs, "strace": (strace,)})
+    return launcher, Strace(launcher.argv, **options)
 
 
 def _input(request: CompileRequest) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Base classes of toolchains, so that an adapter contains only what is specific to it."""
+"""The base of toolchains that are commands, so that an adapter contains only its own part."""
 
 from __future__ import annotations
 
@@ -6,31 +6,15 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
-from pytest_ascendcache.contract import DEFAULT_SOC, Capability
-from pytest_ascendcache.faults import FaultRoute
-from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.processes.launch import (
-    Command,
-    Ended,
-    Launcher,
-    Running,
-    ToolchainError,
-    end_all,
-)
+from pytest_ascendcache.processes.launch import Command, Ended, Launcher, Running, end_all
 from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time
-from pytest_ascendcache.toolchains.protocol import CompileRequest, CompileResult, StagedChange
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from pytest_ascendcache.toolchains.static_kernel import StaticProcess, StaticRequest
-    from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+from pytest_ascendcache.toolchains.protocol import BaseToolchain, CompileRequest, CompileResult
 
 Result = TypeVar("Result")
 Started = tuple[Running, Callable[[Ended], Result]]
@@ -38,56 +22,6 @@ Started = tuple[Running, Callable[[Ended], Result]]
 
 _LOG_FILES, _LOG_TAIL, _LOG_LINES, _LOG_WIDTH = 16, 65_536, 12, 400
 """Limits for logs: number of files, bytes of each, lines in total, characters of a line."""
-
-
-class BaseToolchain:
-    """A toolchain without capabilities. :class:`Toolchain` documents the members. An adapter sets
-    ``name``, ``version`` and ``capabilities``, implements ``compile_together``, and overrides what
-    its capabilities promise."""
-
-    name: str
-    version: str
-    capabilities: frozenset[Capability] = frozenset({Capability.OPERATOR_CACHE})
-    soc: str = DEFAULT_SOC
-    birthmarks: bool = False
-
-    def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
-        raise self._lacks(Capability.OPERATOR_CACHE, f"{len(requests)} requests")
-
-    @property
-    def details(self) -> Mapping[str, str]:
-        return {}
-
-    @property
-    def installed_socs(self) -> frozenset[str] | None:
-        return None
-
-    def run_kernel(
-        self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
-    ) -> list[NDArray[Any]]:
-        raise self._lacks(Capability.RUN_KERNELS, f"{operator}, {model}, {len(inputs)} inputs")
-
-    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
-        raise self._lacks(change, f"{operator} in {directory}")
-
-    def impl_mode_tables(self) -> Mapping[str, str]:
-        raise self._lacks(Capability.IMPL_MODE_TABLES)
-
-    def fault_route(self) -> FaultRoute:
-        raise self._lacks(Capability.FAULT_POINTS)
-
-    def start_rank(self, request: TrainRequest) -> RankProcess:
-        raise self._lacks(Capability.INCREMENTAL_BUILD, request.network.name)
-
-    def start_static(self, request: StaticRequest) -> StaticProcess:
-        raise self._lacks(Capability.OP_COMPILER, request.program.value)
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-    def _lacks(self, capability: Capability, what: str = "") -> ToolchainError:
-        whom = f"{self.name} for {what}" if what else self.name
-        return ToolchainError(f"{whom}: {capability.lacking}.")
 
 
 class CommandToolchain(BaseToolchain, ABC):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
-from pytest_ascendcache.faults import Strace
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.launch import ToolchainError
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain, find_program, with_strace
@@ -207,24 +206,22 @@ def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> Inst
     named = os.environ.get("ASCEND_OPP_PATH")
     installation = Installation(find_program(program, "atc"), Path(named) if named else None)
     installation.check_soc(soc or DEFAULT_SOC)
-    launcher, has_strace = with_strace({"atc": (str(installation.program),)})
-    offered = {
-        Capability.OPERATOR_CACHE: True,
-        Capability.CANN_LAYOUT: True,
+    launcher, route = with_strace({"atc": (str(installation.program),)})
+    there = {
+        Capability.FAULT_POINTS: route is not None,
         Capability.DEBUG_CONFIG: can_write_models(),
         Capability.IMPL_MODE_TABLES: installation.tables is not None,
-        Capability.FAULT_POINTS: has_strace,
         Capability.VERSION_STAMP: bool(installation.opp_version),
     }
     toolchain = InstalledAtc(
         name="atc",
         version=installation.version,
         launcher=launcher,
-        capabilities=frozenset(each for each, there in offered.items() if there),
+        capabilities=frozenset(each for each in OF_ATC if there.get(each, True)),
         deadline=deadline,
         base_environment={**os.environ, **installation.environment},
         impl_mode_directory=installation.tables,
-        fault_route=Strace(launcher.argv) if has_strace else None,
+        fault_route=route,
     )
     toolchain.installation = installation
     toolchain.soc = soc or DEFAULT_SOC

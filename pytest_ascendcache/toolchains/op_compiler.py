@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import Strace
 from pytest_ascendcache.toolchains.atc import AtcToolchain, find_program, with_strace
 
 _INSTALLER = """\
@@ -29,19 +28,17 @@ def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
     operator cache, so the rules of the other documents are not applicable. Raises
     ``ToolchainError`` if there is no such program."""
     path = find_program(program, "op_compiler")
-    launcher, has_strace = with_strace(
-        {"op-compiler": (str(path),), "installer": ("/bin/sh", "-c", _INSTALLER, "installer")}
+    installer = ("/bin/sh", "-c", _INSTALLER, "installer")
+    # All crash states of an install are rebuilt from one record, so none needs to be left out.
+    launcher, route = with_strace(
+        {"op-compiler": (str(path),), "installer": installer}, most_states=None
     )
-    capabilities = {Capability.OP_COMPILER}
-    if has_strace:
-        capabilities.add(Capability.FAULT_POINTS)
     return AtcToolchain(
         name=NAME,
         version=str(path),
         launcher=launcher,
-        capabilities=frozenset(capabilities),
+        capabilities=frozenset({Capability.OP_COMPILER}),
         deadline=deadline,
         base_environment=os.environ,
-        # All crash states of an install are rebuilt from one record, so none needs to be left out.
-        fault_route=Strace(launcher.argv, most_states=None) if has_strace else None,
+        fault_route=route,
     )

@@ -1,16 +1,17 @@
-"""The protocol of every system under test: a request goes in, files come out."""
+"""What every system under test is: a request goes in, files come out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.contract import Capability, CompileOptions
+from pytest_ascendcache.contract import DEFAULT_SOC, Capability, CompileOptions
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.ending import ProcessResult
+from pytest_ascendcache.processes.launch import ToolchainError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,8 +103,16 @@ class StagedChange:
     versions: Mapping[str, Path] = field(default_factory=dict)
 
 
-class Toolchain(Protocol):
-    """One system under test. Every compile is a process of its own.
+class BaseToolchain:
+    """One system under test: a toolchain without capabilities, from which adapters derive. Every
+    compile is a process of its own.
+
+    An adapter sets ``name`` (short, for headers and reports), ``version`` (as far as it can be told
+    from outside) and ``capabilities`` (what it can do beyond compiling), implements
+    ``compile_together``, and overrides what its capabilities promise. ``soc`` is the chip (SoC) it
+    is judged for. ``birthmarks`` says whether every kernel it compiles carries a token of its own:
+    ``ascendcache-canary:`` and 32 hexadecimal digits. An adapter that wraps the compiler can stamp
+    them. Entries then need no marking, whatever their format.
 
     Four attributes are optional. ``network_layout`` is the layout in which networks keep what they
     compile, if it is not that of document M. ``unusable`` says why nothing can be run here, with
@@ -113,65 +122,66 @@ class Toolchain(Protocol):
     "opp": "8.0.0"}}``, with an empty text for a part that does not tell.
     """
 
-    @property
-    def name(self) -> str:
-        """Short name for headers and reports."""
-
-    @property
-    def version(self) -> str:
-        """The version, as far as it can be told from outside."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What the toolchain can do beyond compiling."""
-
-    @property
-    def soc(self) -> str:
-        """The chip (SoC) the toolchain is judged for."""
+    name: str
+    version: str
+    capabilities: frozenset[Capability] = frozenset({Capability.OPERATOR_CACHE})
+    soc: str = DEFAULT_SOC
+    birthmarks: bool = False
 
     @property
     def installed_socs(self) -> frozenset[str] | None:
         """Chips the toolchain must be able to compile for; None if that cannot be told."""
+        return None
 
     @property
     def details(self) -> Mapping[str, str]:
         """Paths and versions of the toolchain's parts, for reports."""
-
-    @property
-    def birthmarks(self) -> bool:
-        """Whether every kernel the toolchain compiles carries a token of its own:
-        ``ascendcache-canary:`` and 32 hexadecimal digits. An adapter that wraps the compiler can
-        stamp them. Entries then need no marking, whatever their format."""
+        return {}
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         """Start one process for each request, all at the same time, and wait for all of them.
         Raises ``ToolchainError`` if a process cannot be started."""
+        raise self._lacks(Capability.OPERATOR_CACHE, f"{len(requests)} requests")
 
     def run_kernel(
         self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
     ) -> list[NDArray[Any]]:
         """Run a delivered kernel in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
         ``KernelRunError`` if the process fails or does not end."""
+        raise self._lacks(Capability.RUN_KERNELS, f"{operator}, {model}, {len(inputs)} inputs")
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
         """Prepare a change of the given kind below ``directory``. Needs that capability. The change
         should affect compiles of ``operator``, but may name another operator."""
+        raise self._lacks(change, f"{operator} in {directory}")
 
     def impl_mode_tables(self) -> Mapping[str, str]:
         """The texts of the implementation mode tables, by name without suffix
         (``high_precision_for_all``). Needs ``Capability.IMPL_MODE_TABLES``."""
+        raise self._lacks(Capability.IMPL_MODE_TABLES)
 
     def fault_route(self) -> FaultRoute:
         """How file operations are recorded and made to fail. Needs ``Capability.FAULT_POINTS``."""
+        raise self._lacks(Capability.FAULT_POINTS)
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
         """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``. Raises
         ``ToolchainError`` if it cannot be started."""
+        raise self._lacks(Capability.INCREMENTAL_BUILD, request.network.name)
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
         """Start op_compiler, a package or a client. Needs ``Capability.OP_COMPILER``, and
         ``Capability.STATIC_KERNEL_CLIENT`` for a client. Raises ``ToolchainError`` if it cannot be
         started."""
+        raise self._lacks(Capability.OP_COMPILER, request.program.value)
 
     def close(self) -> None:
         """End what the adapter itself started."""
+
+    def _lacks(self, capability: Capability, what: str = "") -> ToolchainError:
+        whom = f"{self.name} for {what}" if what else self.name
+        return ToolchainError(f"{whom}: {capability.lacking}.")
+
+
+Toolchain = BaseToolchain
+"""A toolchain as those who use it call it."""

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running, end_all
-from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time
-from pytest_ascendcache.processes.waiting import wait_until
-from pytest_ascendcache.toolchains.base import BaseToolchain
+from pytest_ascendcache.processes.sleeping import UNWATCHED, wait_its_time, wait_until
+from pytest_ascendcache.toolchains.protocol import BaseToolchain
 
 _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_")
 """Prefixes of variables that decide which cards wait for each other."""

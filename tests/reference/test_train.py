@@ -23,7 +23,7 @@ from pytest_ascendcache.observation import meeting_place
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.evaluation import evaluate_network
 from pytest_ascendcache.operators.network import read_network
-from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.processes.sleeping import wait_until
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference import train
 from pytest_ascendcache.reference.cache.fs import Fs

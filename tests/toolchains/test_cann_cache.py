@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, BuildPlan
+from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, BuildPlan, SourceError
 
 _LAYER = Path(__file__).with_name("cann_layer")
 _SOURCE = Path("compiler/opcompiler/op_compile_adapter/source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.processes.sleeping import wait_until
 from tests.toolchains.test_sleeping import LONG, started
 
 TRIES = 3

@@ -29,8 +29,8 @@ from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.observation import SLOPES, Probe, probe_network
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import Script, ToolchainError, TrainRequest
-from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
 from pytest_ascendcache.toolchains.mindspore.script import network_script
+from pytest_ascendcache.toolchains.mindspore.toolchain import mindspore_toolchain
 from pytest_ascendcache.toolchains.mindspore.wheel import find_wheel
 
 STANDIN = Path(__file__).parents[1] / "mindspore_standin"

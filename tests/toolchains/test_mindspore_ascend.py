@@ -20,7 +20,7 @@ import pytest
 from pytest_ascendcache.observation import Probe, probe_network
 from pytest_ascendcache.operators.evaluation import evaluate_network
 from pytest_ascendcache.toolchains import ToolchainError, TrainRequest
-from pytest_ascendcache.toolchains.mindspore_ascend import MindSporeAscendToolchain, releases
+from pytest_ascendcache.toolchains.mindspore_ascend import releases
 from pytest_ascendcache.toolchains.mindspore_ascend.releases import (
     Python,
     ReleaseShelf,
@@ -34,6 +34,7 @@ from pytest_ascendcache.toolchains.mindspore_ascend.stand_ins import (
     build,
     missing_tool,
 )
+from pytest_ascendcache.toolchains.mindspore_ascend.toolchain import MindSporeAscendToolchain
 
 STANDIN = Path(__file__).parents[1] / "mindspore_ascend_standin"
 FOLDER = "mindspore_ascend"

@@ -17,7 +17,7 @@ from pytest_ascendcache import conformance
 from pytest_ascendcache.contract import Capability, CompileOptions, DebugConfig
 from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.processes.sleeping import wait_until
 from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError, atc_toolchain
 

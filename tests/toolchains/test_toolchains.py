@@ -31,7 +31,7 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, read_single_op
 from pytest_ascendcache.processes.launch import Command, ProcessLauncher
-from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.processes.sleeping import wait_until
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     CompileRequest,

@@ -28,7 +28,7 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
-from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.processes.sleeping import wait_until as look_until
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain, TrainRequest
 

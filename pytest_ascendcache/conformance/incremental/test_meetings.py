@@ -28,7 +28,7 @@ from pytest_ascendcache.contract.facts import Numbers
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
 from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
-from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.processes.sleeping import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess
 
 Expected = bool | int | tuple[Numbers, int]

@@ -25,7 +25,7 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.observation.launched import LaunchedGang
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.processes.waiting import wait_until as look_until
+from pytest_ascendcache.processes.sleeping import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, TrainRequest
 
 HANGS = 60.0

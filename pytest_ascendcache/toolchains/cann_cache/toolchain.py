@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
-from pytest_ascendcache.faults import Strace
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.launch import Launcher
 from pytest_ascendcache.toolchains import StagedChange
@@ -81,9 +80,7 @@ def cann_cache_toolchain(
         Capability.RUN_KERNELS,
         Capability.VERSION_STAMP,
     }
-    launcher, has_strace = with_strace(programs)
-    if has_strace:
-        capabilities.add(Capability.FAULT_POINTS)
+    launcher, route = with_strace(programs)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     made = CannCache(
         name="cann-cache",
@@ -93,7 +90,7 @@ def cann_cache_toolchain(
         deadline=deadline,
         base_environment={**environment, "ASCEND_OPP_PATH": str(opp)},
         impl_mode_directory=installation.tables,
-        fault_route=Strace(launcher.argv) if has_strace else None,
+        fault_route=route,
     )
     made.installation = installation
     made.toolkit = toolkit

@@ -12,20 +12,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import Phase
-from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace
-from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Command, Launcher, ToolchainError
-from pytest_ascendcache.toolchains.atc import with_strace
-from pytest_ascendcache.toolchains.base import BaseToolchain
-from pytest_ascendcache.toolchains.mindspore import forkserver
+from pytest_ascendcache.faults import SINGLE_CALLS
+from pytest_ascendcache.processes.launch import Command, ToolchainError
 from pytest_ascendcache.toolchains.mindspore.gang import MsrunGang
+from pytest_ascendcache.toolchains.mindspore.release import MindSporeRelease
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
-from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
+from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 OPERATOR_CACHE = "mindspore-operator-cache"
 """The toolchain of graph kernels. The other one is that of compiled networks."""
@@ -34,14 +32,13 @@ _COUNTER = re.compile(r"Total Akg kernel number is \d+, (\d+) of them need to be
 _HIT = "Use the compilation cache and execute the backend actions only"
 
 
-class MindSporeToolchain(BaseToolchain):
+class MindSporeToolchain(MindSporeRelease):
     """A MindSpore release that runs networks on the CPU and caches what it compiled.
 
     It compiles no single operators. What is reused are graph kernels (``mindspore-operator-cache``)
-    or compiled networks (``mindspore-graph-cache``). ``unusable`` says why it cannot be run here,
-    with the command that helps; empty if it can. A ``start`` of "fork" forks scripts from a Python
-    that has imported MindSpore; otherwise each is a new process. ``other`` is the wheel of another
-    release.
+    or compiled networks (``mindspore-graph-cache``). A ``start`` of "fork" forks scripts from a
+    Python that has imported MindSpore; otherwise each is a new process. ``other`` is the wheel of
+    another release.
     """
 
     def __init__(
@@ -58,26 +55,19 @@ class MindSporeToolchain(BaseToolchain):
         self._notice = wheel.notice
         self._wheel = wheel
         self._other = other
-        self._others: MindSporeToolchain | None = None
         self.graph_kernel = name == OPERATOR_CACHE
         self.network_layout = AKG_KERNEL_META if self.graph_kernel else GRAPH_CACHE
-        self.deadline = deadline
         self._caches: set[Path] = set()
-        python = str(wheel.python)
-        self.launcher, has_strace = with_strace(
-            {"python": (python,), "msrun": (python, str(wheel.python.parent / "msrun"))}
+        super().__init__(
+            wheel.python,
+            deadline,
+            start == "fork" and wheel.forks,
+            {Capability.GANG_LAUNCHER, *([] if other is None else [Capability.VERSION_STAMP])},
+            {"msrun": (str(wheel.python), str(wheel.python.parent / "msrun"))},
+            # A read-only file system has not been tried with MindSpore.
+            actions=SINGLE_CALLS,
+            most_states=_STATES,
         )
-        forks = start == "fork" and wheel.forks and not self.unusable
-        self._forks = self._fork_launcher() if forks else None
-        # A read-only file system has not been tried with MindSpore.
-        route = Strace(self.launcher.argv, SINGLE_CALLS, most_states=_STATES)
-        self._route = route if has_strace else None
-        offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
-        if has_strace:
-            offered.add(Capability.FAULT_POINTS)
-        if other is not None:
-            offered.add(Capability.VERSION_STAMP)
-        self.capabilities = frozenset(() if self.unusable else offered)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -93,27 +83,14 @@ class MindSporeToolchain(BaseToolchain):
             raise ToolchainError(f"{self.name}: {Capability.VERSION_STAMP.lacking}.")
         if self._others is None:
             self._others = MindSporeToolchain(self.name, self._other, self.deadline, "process")
-        return self._others
+        return cast("MindSporeToolchain", self._others)
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        argument = self.prepare(request)
-        program, arguments = "python", [str(argument.parent / "network.py"), str(argument)]
-        if request.plan is not None:
-            program, arguments = self.fault_route().command(request.plan, program, arguments)
-        environment = self.environment(request)
-        launcher: Launcher = self.launcher
-        if self._forks is not None and request.plan is None and not request.script.fresh:
-            launcher = self._forks
-        running = launcher.start(request.command(program, arguments, environment))
-        argv = launcher.argv(program, arguments)
+        settings, environment = self.prepare(request), self.environment(request)
         logs = request.directory / "logs"
-        return RankProcess(
-            self._repeatable(request),
-            argv,
-            running,
-            self.deadline,
-            lambda output: self._claims(output, logs),
-            _SLEEPS,
+        request = self._repeatable(request)
+        return self._start_script(
+            request, settings, environment, lambda said: self._claims(said, logs)
         )
 
     def start_gang(self, request: TrainRequest, size: int, port: int) -> MsrunGang:
@@ -137,10 +114,7 @@ class MindSporeToolchain(BaseToolchain):
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
         """Write the script of a request and the settings it reads. Returns the settings file."""
-        if self.unusable:
-            raise ToolchainError(f"{self.name}: {self.unusable}.")
-        request.work.mkdir(parents=True, exist_ok=True)
-        (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
+        self._make_directories(request)
         cache = request.environment.get("MS_COMPILER_CACHE_PATH")
         self._caches.add(request.work / (cache or ""))
         last = request.network
@@ -186,24 +160,9 @@ class MindSporeToolchain(BaseToolchain):
 
     @property
     def _cleaned(self) -> dict[str, str]:
-        """The environment of this process without the variables that decide where kernels are
-        kept."""
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith((*CLEANED, "GLOG_", "PYTHON"))
-        }
-        environment["PATH"] = (
-            f"{self._wheel.python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
-        )
-        return environment | {"PYTHONDONTWRITEBYTECODE": "1"}
-
-    def _fork_launcher(self) -> ForkLauncher:
-        environment = self._cleaned
-        environment[forkserver.GIVEN] = ",".join(environment)
-        python = (str(self._wheel.python),)
-        server = (*python, str(Path(forkserver.__file__)))
-        return ForkLauncher(server, {"python": python}, environment)
+        cleaned = super()._cleaned
+        path = f"{self._wheel.python.parent}{os.pathsep}{cleaned.get('PATH', os.defpath)}"
+        return cleaned | {"PATH": path}
 
     @property
     def _switch(self) -> dict[str, str]:
@@ -214,20 +173,11 @@ class MindSporeToolchain(BaseToolchain):
         """The request with the variables that a reader needs to repeat it."""
         return replace(request, environment={**self._switch, **request.environment})
 
-    def fault_route(self) -> FaultRoute:
-        if self._route is None:
-            raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}")
-        return self._route
-
     def close(self) -> None:
         """End the servers, and remove the shared memory that killed builds left behind."""
         for cache in self._caches:
             remove_segments(cache)
-        if self._forks is not None:
-            self._forks.close()
-        if self._others is not None:
-            self._others.close()
-        self.launcher.close()
+        super().close()
 
     def _claims(self, output: str, logs: Path) -> int | None:
         """How many kernels, or networks, the process says it compiled."""
@@ -237,10 +187,6 @@ class MindSporeToolchain(BaseToolchain):
         counts = [int(each) for text in texts for each in _COUNTER.findall(text)]
         return sum(counts) if counts else None
 
-
-_SLEEPS = 20.0
-"""Seconds after which a process that sleeps with all its children counts as hanging; none waits for
-other ranks here."""
 
 _STATES = 6
 """Crash states of each kind that are tried; every one costs two runs."""

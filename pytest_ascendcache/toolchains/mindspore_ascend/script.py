@@ -14,6 +14,7 @@ from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.operators.evaluation import network_constants
 from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.processes.launch import ToolchainError
+from pytest_ascendcache.toolchains.mindspore.script import input_names
 from pytest_ascendcache.toolchains.training import TrainRequest
 
 _PRIMITIVES = {
@@ -100,7 +101,7 @@ def write_script(request: TrainRequest, leaves: bool) -> Path:
     import numpy
 
     network = request.network
-    inputs = _input_names(network)
+    inputs = [name for name in input_names(network) if not network.tensors[name].is_const]
     constants: Any = network_constants(network)
     data = request.directory / "data.npz"
     numpy.savez(data, **{name: constants[name] for name in inputs})
@@ -164,13 +165,3 @@ def _call(network: Network, node: Node, tensors: Mapping[str, str]) -> str:
     ]
     number = network.nodes.index(node)
     return f"{tensors[node.outputs[0]]} = self.operator{number}({', '.join(arguments)})"
-
-
-def _input_names(network: Network) -> list[str]:
-    """The tensors that the script passes to its network."""
-    produced = {name for node in network.nodes for name in node.outputs}
-    return [
-        name
-        for name, tensor in network.tensors.items()
-        if name not in produced and not tensor.is_const
-    ]

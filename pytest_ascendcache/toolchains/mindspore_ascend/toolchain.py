@@ -9,22 +9,16 @@ Source: document M; facts ``mindspore-ascend``.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import FaultRoute, Strace
-from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Launcher, ToolchainError
-from pytest_ascendcache.toolchains.atc import with_strace
-from pytest_ascendcache.toolchains.base import BaseToolchain
-from pytest_ascendcache.toolchains.mindspore import forkserver
+from pytest_ascendcache.toolchains.mindspore.release import MindSporeRelease
 from pytest_ascendcache.toolchains.mindspore_ascend.script import write_script
-from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
+from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 NAME = "mindspore-ascend"
 LOG = "standin.log"
@@ -33,9 +27,6 @@ LOG = "standin.log"
 _LOG, _SHELF = "ASCENDCACHE_STANDIN_LOG", "ASCENDCACHE_STANDIN_SHELF"
 _VERSION = "import importlib.metadata as m; print(m.version('mindspore-ascend'))"
 _PATIENCE = 60.0
-_SLEEPS = 20.0
-"""Seconds after which a process that sleeps with all its children counts as hanging."""
-
 _STATES = 4
 """Crash states of each kind that are tried; every one costs three runs, most of them forked."""
 
@@ -77,9 +68,12 @@ SETTINGS = {
 own variables."""
 
 
-class MindSporeAscendToolchain(BaseToolchain):
-    """A release of MindSpore for Ascend. Every start is a process; most are forked from one that
-    has imported MindSpore, unless ``start`` is "process"."""
+class MindSporeAscendToolchain(MindSporeRelease):
+    """A release of MindSpore for Ascend. Most starts are forked from a process that has imported
+    MindSpore, unless ``start`` is "process"."""
+
+    ranks_apart = "its ranks do not meet, because there is no stand-in for HCCL"
+    dropped = (*MindSporeRelease.dropped, "ASCEND_", "MDL_BANK", "OP_BANK")
 
     def __init__(
         self,
@@ -91,25 +85,10 @@ class MindSporeAscendToolchain(BaseToolchain):
     ) -> None:
         self.name = NAME
         self.unusable, self.version = _found(python)
-        self._python = python
         self._other = other
-        self._others: MindSporeAscendToolchain | None = None
         self._shelf = shelf
-        self.deadline = deadline
-        self.launcher, has_strace = with_strace({"python": (str(python),)})
-        self._forks = None
-        if start == "fork" and not self.unusable:
-            environment = self._cleaned
-            environment[forkserver.GIVEN] = ",".join(environment)
-            server = (str(python), str(Path(forkserver.__file__)))
-            self._forks = ForkLauncher(server, {"python": (str(python),)}, environment)
-        route = Strace(self.launcher.argv, most_states=_STATES)
-        self._route = route if has_strace else None
-        offered = {Capability.INCREMENTAL_BUILD, Capability.VERSION_STAMP}
-        if has_strace:
-            offered.add(Capability.FAULT_POINTS)
-        self.ranks_apart = "its ranks do not meet, because there is no stand-in for HCCL"
-        self.capabilities = frozenset(() if self.unusable else offered)
+        offered = {Capability.VERSION_STAMP}
+        super().__init__(python, deadline, start == "fork", offered, {}, most_states=_STATES)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -124,7 +103,7 @@ class MindSporeAscendToolchain(BaseToolchain):
             self._others = MindSporeAscendToolchain(
                 self._other, self.deadline, "process", shelf=self._shelf
             )
-        return self._others
+        return cast("MindSporeAscendToolchain | None", self._others)
 
     @property
     def settings(self) -> Mapping[str, KernelSetting]:
@@ -140,27 +119,14 @@ class MindSporeAscendToolchain(BaseToolchain):
         return [each for each in happened(request) if each.event == "run"]
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        if self.unusable:
-            raise ToolchainError(f"{self.name}: {self.unusable}.")
-        request.work.mkdir(parents=True, exist_ok=True)
-        (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
+        self._make_directories(request)
         if self.version.startswith("1.5."):  # it refuses a path that does not exist
             given = request.environment.get("MS_COMPILER_CACHE_PATH", "")
             (request.work / given).mkdir(parents=True, exist_ok=True)
         leaves = request.environment.get("MS_COMPILER_OP_LEVEL") != "0"
-        settings = write_script(request, leaves)
-        program, arguments = "python", [str(settings.parent / "network.py"), str(settings)]
-        launcher: Launcher = self.launcher
-        if request.plan is not None:
-            program, arguments = self.fault_route().command(request.plan, program, arguments)
-        elif self._forks is not None and not request.script.fresh:
-            launcher = self._forks
-        environment = self.environment(request)
-        running = launcher.start(request.command(program, arguments, environment))
-        argv = launcher.argv(program, arguments)
-        return RankProcess(
-            request, argv, running, self.deadline, lambda _: len(self.compiles_of(request)), _SLEEPS
-        )
+        settings, environment = write_script(request, leaves), self.environment(request)
+        compiles = self.compiles_of
+        return self._start_script(request, settings, environment, lambda _: len(compiles(request)))
 
     def environment(self, request: TrainRequest) -> dict[str, str]:
         """The complete environment of a process."""
@@ -176,25 +142,6 @@ class MindSporeAscendToolchain(BaseToolchain):
             **({_SHELF: str(self._shelf)} if self._shelf is not None else {}),
             **given,
         }
-
-    @property
-    def _cleaned(self) -> dict[str, str]:
-        """The environment of this process without what decides where kernels are kept."""
-        dropped = (*CLEANED, "GLOG_", "PYTHON", "ASCEND_", "MDL_BANK", "OP_BANK")
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-        return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
-
-    def fault_route(self) -> FaultRoute:
-        if self._route is None:
-            raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}")
-        return self._route
-
-    def close(self) -> None:
-        if self._forks is not None:
-            self._forks.close()
-        if self._others is not None:
-            self._others.close()
-        self.launcher.close()
 
 
 def happened(request: TrainRequest) -> list[Happened]:

@@ -1,6 +1,7 @@
 """C texts of operators: all arithmetic of a network that MindSpore runs on the stand-in runtime."""
 
 from collections import namedtuple
+from math import prod
 
 TYPES = {
     "float32": "float",
@@ -65,7 +66,7 @@ def tensors(described, prefix):
     for each in described:
         flat += list(each) if isinstance(each, (list, tuple)) else [each]
     return [
-        Tensor("%s%d" % (prefix, number), each["dtype"], list(each["ori_shape"] or each["shape"]))
+        Tensor(f"{prefix}{number}", each["dtype"], list(each["ori_shape"] or each["shape"]))
         for number, each in enumerate(each for each in flat if each)
     ]
 
@@ -81,7 +82,7 @@ def fused(operators):
     for each in operators:
         outputs = [one for one in each["output_desc"] if one.get("valid", True)]
         if each["type"] == "Data":
-            variable = "in%d" % len(arguments)
+            variable = f"in{len(arguments)}"
             made[outputs[0]["name"]] = tensor(outputs[0], variable)
             arguments.append(made[outputs[0]["name"]])
             continue
@@ -93,7 +94,7 @@ def fused(operators):
                     inputs.append(made[one["name"]])
         results = []
         for one in outputs:
-            made[one["name"]] = tensor(one, "t%d" % len(made))
+            made[one["name"]] = tensor(one, f"t{len(made)}")
             order.append(one["name"])
             results.append(made[one["name"]])
         attributes = {
@@ -110,14 +111,12 @@ def source(name, steps, arguments, results, identity):
     body = []
     given = {each.variable for each in (*arguments, *results)}
     for number, each in enumerate((*arguments, *results)):
-        body.append("%s *%s = a[%d];" % (_type(each), each.variable, number))
+        body.append(f"{_type(each)} *{each.variable} = a[{number}];")
     for step in steps:
         for each in step.outputs:
             if each.variable not in given:
                 given.add(each.variable)
-                body.append(
-                    "static %s %s[%d];" % (_type(each), each.variable, max(1, _size(each.shape)))
-                )
+                body.append(f"static {_type(each)} {each.variable}[{max(1, prod(each.shape))}];")
         body.append(_step(step))
     return _TEXT % {
         "identity": identity.replace("\\", "\\\\").replace('"', '\\"'),
@@ -139,15 +138,8 @@ void %(name)s(void **a) {
 
 def _type(tensor):
     if tensor.type not in TYPES:
-        raise Unknown("the stand-in compiler has no type %s" % tensor.type)
+        raise Unknown(f"the stand-in compiler has no type {tensor.type}")
     return TYPES[tensor.type]
-
-
-def _size(shape):
-    size = 1
-    for each in shape:
-        size *= each
-    return size
 
 
 def _step(step):
@@ -156,11 +148,8 @@ def _step(step):
         if kind.endswith(suffix) and kind not in _BINARY and kind not in _UNARY:
             kind = kind[: -len(suffix)]
     if kind in _UNARY:
-        values = {
-            **_DEFAULTS,
-            **{key: value for key, value in step.attributes.items() if value is not None},
-        }
-        values = {key: repr(float(values[key])) for key in _DEFAULTS}
+        given = {key: value for key, value in step.attributes.items() if value is not None}
+        values = {key: repr(float(given.get(key, _DEFAULTS[key]))) for key in _DEFAULTS}
         return _elementwise(_UNARY[kind].format(**values), step)
     if kind in _BINARY:
         return _elementwise(_BINARY[kind], step)
@@ -170,24 +159,25 @@ def _step(step):
         return _product(step)
     if kind == "transpose":
         return _transposed(step)
-    raise Unknown("the stand-in compiler has no body for %s" % step.kind)
+    raise Unknown(f"the stand-in compiler has no body for {step.kind}")
 
 
-def _place(shape, target, index):
+def _place(shape, target):
     """The index into a tensor that is broadcast to a target, from the target's coordinates."""
     terms, stride = [], 1
     padded = [1] * (len(target) - len(shape)) + list(shape)
     for axis in reversed(range(len(target))):
         if padded[axis] != 1:
-            terms.append("%s%d * %d" % (index, axis, stride))
+            terms.append(f"i{axis} * {stride}")
         stride *= padded[axis]
     return " + ".join(terms) or "0"
 
 
-def _loops(shape, index):
+def _loops(shape, axes=None):
+    """Loops over all axes of a shape, or over these."""
     return "".join(
-        "for (long %s%d = 0; %s%d < %d; ++%s%d) " % (index, n, index, n, extent, index, n)
-        for n, extent in enumerate(shape)
+        f"for (long i{n} = 0; i{n} < {shape[n]}; ++i{n}) "
+        for n in (range(len(shape)) if axes is None else axes)
     )
 
 
@@ -199,20 +189,12 @@ def _work(step):
 
 def _elementwise(formula, step):
     (result,) = step.outputs
-    text = _loops(result.shape, "i") + "{ "
+    text = _loops(result.shape) + "{ "
     for variable, each in zip("xy", step.inputs):
-        shape = each.shape if _size(each.shape) != _size(result.shape) else result.shape
-        text += "%s %s = %s[%s]; " % (
-            _work(step),
-            variable,
-            each.variable,
-            _place(shape, result.shape, "i"),
-        )
-    return text + "%s[%s] = %s; }" % (
-        result.variable,
-        _place(result.shape, result.shape, "i"),
-        formula,
-    )
+        shape = each.shape if prod(each.shape) != prod(result.shape) else result.shape
+        place = _place(shape, result.shape)
+        text += f"{_work(step)} {variable} = {each.variable}[{place}]; "
+    return f"{text}{result.variable}[{_place(result.shape, result.shape)}] = {formula}; }}"
 
 
 def _axes(step):
@@ -232,30 +214,14 @@ def _reduction(kind, step):
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     stride, terms = 1, []
     for axis in reversed(kept):
-        terms.append("i%d * %d" % (axis, stride))
+        terms.append(f"i{axis} * {stride}")
         stride *= shape[axis]
-
-    def loops(which):
-        return "".join(
-            "for (long i%d = 0; i%d < %d; ++i%d) " % (axis, axis, shape[axis], axis)
-            for axis in which
-        )
-
-    scale = ""
-    if kind == "reducemean":
-        scale = " / %d" % _size([shape[axis] for axis in axes])
-    return "%s{ %s t = %s; %s{ %s x = %s[%s]; t = %s; } %s[%s] = t%s; }" % (
-        loops(kept),
-        _work(step),
-        start,
-        loops(axes),
-        _work(step),
-        source_.variable,
-        _place(shape, shape, "i"),
-        formula,
-        result.variable,
-        " + ".join(terms) or "0",
-        scale,
+    scale = f" / {prod(shape[axis] for axis in axes)}" if kind == "reducemean" else ""
+    work, into = _work(step), " + ".join(terms) or "0"
+    return (
+        f"{_loops(shape, kept)}{{ {work} t = {start}; {_loops(shape, axes)}{{ "
+        f"{work} x = {source_.variable}[{_place(shape, shape)}]; t = {formula}; }} "
+        f"{result.variable}[{into}] = t{scale}; }}"
     )
 
 
@@ -270,34 +236,25 @@ def _product(step):
     down = _flag(step, "transpose_x2", "transpose_b", "adj_x2")
     rows, columns = result.shape[-2:]
     inner = left.shape[-2] if across else left.shape[-1]
-    one = "k * %d + i" % rows if across else "i * %d + k" % inner
-    other = "j * %d + k" % inner if down else "k * %d + j" % columns
+    one = f"k * {rows} + i" if across else f"i * {inner} + k"
+    other = f"j * {inner} + k" if down else f"k * {columns} + j"
     return (
-        "for (long b = 0; b < %d; ++b) for (long i = 0; i < %d; ++i) for (long j = 0; j < %d; ++j) "
-        "{ float t = 0; for (long k = 0; k < %d; ++k) "
-        "t += (float)%s[b * %d + %s] * (float)%s[b * %d + %s]; "
-        "%s[b * %d + i * %d + j] = t; }"
-        % (
-            _size(result.shape[:-2]), rows, columns, inner,
-            left.variable, rows * inner, one, right.variable, inner * columns, other,
-            result.variable, rows * columns, columns,
-        )
-    )  # fmt: skip
+        f"for (long b = 0; b < {prod(result.shape[:-2])}; ++b) "
+        f"for (long i = 0; i < {rows}; ++i) for (long j = 0; j < {columns}; ++j) "
+        f"{{ float t = 0; for (long k = 0; k < {inner}; ++k) "
+        f"t += (float){left.variable}[b * {rows * inner} + {one}] * "
+        f"(float){right.variable}[b * {inner * columns} + {other}]; "
+        f"{result.variable}[b * {rows * columns} + i * {columns} + j] = t; }}"
+    )
 
 
 def _transposed(step):
     (result,) = step.outputs
     source_ = step.inputs[0]
     order = step.attributes["perm"]
-    coordinates = {axis: "i%d" % number for number, axis in enumerate(order)}
     stride, terms = 1, []
     for axis in reversed(range(len(source_.shape))):
-        terms.append("%s * %d" % (coordinates[axis], stride))
+        terms.append(f"i{order.index(axis)} * {stride}")
         stride *= source_.shape[axis]
-    return "%s%s[%s] = %s[%s];" % (
-        _loops(result.shape, "i"),
-        result.variable,
-        _place(result.shape, result.shape, "i"),
-        source_.variable,
-        " + ".join(terms),
-    )
+    into, taken = _place(result.shape, result.shape), " + ".join(terms)
+    return f"{_loops(result.shape)}{result.variable}[{into}] = {source_.variable}[{taken}];"

@@ -11,8 +11,7 @@ def start_ga_multi_process(*_):
     return None
 
 
-def deinit_multi_process_env(*_):
-    return None
+deinit_multi_process_env = start_ga_multi_process
 
 
 def get_finished_compilation_task(graph):
