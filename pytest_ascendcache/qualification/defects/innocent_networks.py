@@ -12,7 +12,6 @@ import zlib
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import innocent
-from pytest_ascendcache.qualification.defects.ranks import meeting_by
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
@@ -117,7 +116,10 @@ def ten_minutes_by_default(self, right, environ):
     return right({"HCCL_CONNECT_TIMEOUT": "600", **environ})
 
 
-class _PatientHost(Host):
+@innocent(WAITS, twin="connections-renew-patience", company=FILES, overrides=RendezvousPolicy.open)
+class ArrivalsRenewPatience(Host):
+    """Each rank that arrives renews the patience of those that wait."""
+
     def _arrive(self, descriptor, message):
         before = self._missing
         super()._arrive(descriptor, message)
@@ -125,6 +127,7 @@ class _PatientHost(Host):
             self._deadline = None
 
 
+@ArrivalsRenewPatience.also(RendezvousPolicy.open)
 class _PatientGuest(Guest):
     _until = 0.0
 
@@ -136,22 +139,13 @@ class _PatientGuest(Guest):
         return gone_on
 
 
-@innocent(WAITS, twin="connections-renew-patience", company=FILES)
-def arrivals_renew_patience():
-    """Each rank that arrives renews the patience of those that wait."""
-    return [meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
+@innocent(LATE, twin="error-names-no-rank", company=NAMES, overrides=RendezvousPolicy.open)
+class ArrivalsAreTold(Host):
+    """Rank 0 prints a line for each rank that comes."""
 
-
-class _TellingHost(Host):
     def _arrive(self, descriptor, message):
         super()._arrive(descriptor, message)
         print(f"rank[{message['rank']}] has come", file=sys.stderr)
-
-
-@innocent(LATE, twin="error-names-no-rank", company=NAMES)
-def arrivals_are_told():
-    """Rank 0 prints a line for each rank that comes."""
-    return [meeting_by({Host: _TellingHost})]
 
 
 @innocent(NUMBER, twin="rank-by-int", company=NAMES, overrides=SurroundingsPolicy.rank)

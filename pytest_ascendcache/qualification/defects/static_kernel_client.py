@@ -207,17 +207,12 @@ def three_minutes_for_a_compile(self, right, cards):
     cards.exchange({}, MEETING)
 
 
-class _Impatient(WaitingCard):
+@defect(FIRST, overrides=CardsPolicy.open, harm=Harm.UNUSABLE, found_later=True)
+class ThreeMinutesForRank0(WaitingCard):
+    """Cards but rank 0 wait for three minutes at most."""
+
     def exchange(self, news, seconds):
         return super().exchange(news, min(seconds, MEETING))
-
-
-@defect(FIRST, overrides=CardsPolicy.open, harm=Harm.UNUSABLE, found_later=True)
-def three_minutes_for_rank_0(self, right, world, local_size):
-    """Cards but rank 0 wait for three minutes at most."""
-    cards = right(world, local_size)
-    cards.__class__ = _Impatient if isinstance(cards, WaitingCard) else type(cards)
-    return cards
 
 
 @defect(
