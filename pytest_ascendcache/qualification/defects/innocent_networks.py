@@ -11,7 +11,7 @@ import time
 import zlib
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import innocent
+from pytest_ascendcache.qualification.catalogue import innocent, override
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
@@ -116,18 +116,7 @@ def ten_minutes_by_default(self, right, environ):
     return right({"HCCL_CONNECT_TIMEOUT": "600", **environ})
 
 
-@innocent(WAITS, twin="connections-renew-patience", company=FILES, overrides=RendezvousPolicy.open)
-class ArrivalsRenewPatience(Host):
-    """Each rank that arrives renews the patience of those that wait."""
-
-    def _arrive(self, descriptor, message):
-        before = self._missing
-        super()._arrive(descriptor, message)
-        if self._missing != before:
-            self._deadline = None
-
-
-@ArrivalsRenewPatience.also(RendezvousPolicy.open)
+@override(RendezvousPolicy.open)
 class _PatientGuest(Guest):
     _until = 0.0
 
@@ -137,6 +126,23 @@ class _PatientGuest(Guest):
         if self._missing != before:
             self._until = time.monotonic() + self._policy.patience(self._gang)
         return gone_on
+
+
+@innocent(
+    WAITS,
+    twin="connections-renew-patience",
+    company=FILES,
+    overrides=RendezvousPolicy.open,
+    also=[_PatientGuest],
+)
+class ArrivalsRenewPatience(Host):
+    """Each rank that arrives renews the patience of those that wait."""
+
+    def _arrive(self, descriptor, message):
+        before = self._missing
+        super()._arrive(descriptor, message)
+        if self._missing != before:
+            self._deadline = None
 
 
 @innocent(LATE, twin="error-names-no-rank", company=NAMES, overrides=RendezvousPolicy.open)
