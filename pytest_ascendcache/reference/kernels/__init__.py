@@ -31,7 +31,6 @@ from pytest_ascendcache.reference.kernels.errors import (
     KernelError,
     UnsupportedOperator,
     UnsupportedSoc,
-    UnsupportedTuning,
 )
 from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
 from pytest_ascendcache.reference.kernels.objects import SOCS, compiler_version
@@ -45,7 +44,6 @@ __all__ = [
     "KernelOptions",
     "UnsupportedOperator",
     "UnsupportedSoc",
-    "UnsupportedTuning",
     "build",
     "check",
     "compiler_version",

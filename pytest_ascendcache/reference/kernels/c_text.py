@@ -122,10 +122,9 @@ def _statement(row: Row) -> str:
             width = f"uint{row.number}_t"
             return f"(({width} *){operands[0]})[{operands[1]}] = ({width}){operands[2]};"
         case "loop":
-            pragma = f'_Pragma("GCC unroll {row.number}") ' if row.number else ""
             start, stop, step = operands
             head = f"int64_t {name} = {start}; {name} < {stop}; {name} += {step}"
-            return f"{pragma}for ({head}) {{"
+            return f"for ({head}) {{"
         case "end":
             return "}"
         case "set":

@@ -13,7 +13,3 @@ class UnsupportedOperator(KernelError):
 
 class UnsupportedSoc(KernelError):
     """The SoC or the machine architecture is not in the table of targets."""
-
-
-class UnsupportedTuning(KernelError):
-    """A tuning parameter is unknown or out of range."""

@@ -150,16 +150,14 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
 
 
 def _optimise(module: Any, machine: Any) -> None:
-    """Keep values in registers, and unroll the loops that ask for it.
-
-    All of O2 would make a compile three times as long, for loops that run once.
-    """
+    """Keep values in registers. All of O2 would make a compile three times as long, for loops that
+    run once."""
     from llvmlite import binding
 
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_loop_unroll_pass()
+    passes.add_loop_unroll_pass()  # unrolls nothing, but brings loops into their canonical form
     passes.run(
         module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
     )
