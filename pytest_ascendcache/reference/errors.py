@@ -35,6 +35,20 @@ def invalid_path(path: object, parameter: str, reason: str) -> AtcError:
     return AtcError("E40023", f"Path [{path}] for [{parameter}] is invalid. Reason: {reason}.")
 
 
+def bad_content(path: str, parameter: str, reason: str) -> AtcError:
+    """E20003, the general error for the content of a configuration file."""
+    return AtcError(
+        "E20003",
+        f"Configuration file [{path}] for parameter [{parameter}] has invalid content. "
+        f"Reason: {reason}.",
+    )
+
+
+def unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file cannot be read."""
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"
+
+
 @contextlib.contextmanager
 def as_invalid_path(
     path: object, parameter: str, reason: str = "it cannot be written"

@@ -452,7 +452,7 @@ def a_lock_beside_each_entry(self, right, fs, entry, *more):
     with contextlib.suppress(OSError):
         if entry.metadata.exists():
             lock = entry.metadata.with_suffix(".lock")
-            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+            fs.write_whole("entry.lock", lock, b"")
     return right(fs, entry, *more)
 
 
@@ -462,7 +462,7 @@ def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
     lock = entry.metadata.with_name(f".op_cache_{entry.metadata.stem.rpartition('_')[2][:2]}.lock")
     with contextlib.suppress(OSError):
         if entry.metadata.parent.is_dir() and not lock.exists():
-            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+            fs.write_whole("entry.lock", lock, b"")
     return right(fs, entry, *more)
 
 
@@ -470,8 +470,7 @@ def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
 def a_group_file_is_used(self, right, fs, entry, *more):
     """A file lists those of an entry, as Triton's groups do. Its access time is the last use."""
     listed = json.dumps({"child_paths": [entry.object.name, entry.metadata.name]}).encode()
-    group = _group_of(entry)
-    fs.replace("store.group", fs.write_temporary("store.group", group, listed), group)
+    fs.write_whole("store.group", _group_of(entry), listed)
     right(fs, entry, *more)
 
 
@@ -522,9 +521,7 @@ def _(self, right, fs, entry, *arguments):
 
 
 def _note(fs, entry):
-    path = _record(entry.metadata)
-    temporary = fs.write_temporary("lookup.note", path, str(time.time_ns()).encode())
-    fs.replace("lookup.note.rename", temporary, path)
+    fs.write_whole("lookup.note", _record(entry.metadata), str(time.time_ns()).encode())
 
 
 def _record(path: Path) -> Path:

@@ -89,8 +89,8 @@ def each_start_is_noted(self, right, fs, *arguments):
     directory = right(fs, *arguments)
     with contextlib.suppress(OSError):
         if directory:
-            path, text = directory / "Initialize.info", json.dumps({"at": time.time()}).encode()
-            fs.replace("meta.start", fs.write_temporary("meta.start", path, text), path)
+            text = json.dumps({"at": time.time()}).encode()
+            fs.write_whole("meta.start", directory / "Initialize.info", text)
     return directory
 
 
@@ -247,9 +247,9 @@ def a_record_beside_the_kernels(self, right, fs, base, gang):
     """Each run leaves a record of itself beside the kernels, whose name ends like theirs."""
     directory = right(fs, base, gang)
     if directory is not None:
-        record, text = directory / "build_record.json", json.dumps({"at": time.time()})
+        text = json.dumps({"at": time.time()}).encode()
         with contextlib.suppress(OSError):
-            fs.replace("record.rename", fs.write_temporary("record", record, text.encode()), record)
+            fs.write_whole("record", directory / "build_record.json", text)
     return directory
 
 

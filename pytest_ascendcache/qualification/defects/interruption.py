@@ -76,8 +76,7 @@ def publishes_metadata_first(self, right, fs, entry, data, metadata):
         ("store.metadata", entry.metadata, text),
         ("store.object", entry.object, data),
     ):
-        temporary = fs.write_temporary(point, path, content)
-        fs.replace(f"{point}.rename", temporary, path)
+        fs.write_whole(point, path, content)
 
 
 @override(Fs.write_temporary)

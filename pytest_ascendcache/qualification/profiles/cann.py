@@ -85,11 +85,8 @@ def reads_marked_files(self, right, path):
 @override(StorePolicy.replace_pair)
 def object_first(self, _right, fs, entry, data, metadata):
     """T1: the metadata is written only after the object has its name."""
-    new = fs.write_temporary("store.object", entry.object, data)
-    fs.replace("store.object.rename", new, entry.object)
-    text = self.metadata_text(data, metadata)
-    new = fs.write_temporary("store.metadata", entry.metadata, text)
-    fs.replace("store.metadata.rename", new, entry.metadata)
+    fs.write_whole("store.object", entry.object, data)
+    fs.write_whole("store.metadata", entry.metadata, self.metadata_text(data, metadata))
 
 
 @override(DebugPolicy.read)

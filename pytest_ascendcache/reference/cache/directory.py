@@ -71,8 +71,7 @@ class DirectoryPolicy:
         ini = root / "op_cache.ini"
         if self.edition.ini and not ini.exists():
             try:
-                temporary = fs.write_temporary("open.ini", ini, _INI.encode())
-                fs.replace("open.ini.rename", temporary, ini)
+                fs.write_whole("open.ini", ini, _INI.encode())
             except OSError:
                 return  # the cache is read-only
 

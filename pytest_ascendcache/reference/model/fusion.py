@@ -122,14 +122,10 @@ class FusionPolicy:
             return None
         operator = replace(
             giver.operator,
-            type=self.fused(giver.operator, node.operator),
+            type=fused_type(giver.operator.type, node.operator.type),
             attributes=(*giver.operator.attributes, *node.operator.attributes),
         ).named(_together(giver, node))
         return (giver, node), Node(operator, giver.inputs, node.outputs)
-
-    def fused(self, producer: OperatorSpec, activation: OperatorSpec) -> str:
-        """The type of the fused operator."""
-        return fused_type(producer.type, activation.type)
 
 
 def _together(*nodes: Node) -> str:
