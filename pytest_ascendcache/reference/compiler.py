@@ -83,11 +83,7 @@ class Compiler:
     def compiled(
         self, operator: OperatorSpec, config: DebugFile | None, cache: Path | None
     ) -> OmModel:
-        """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`.
-
-        Raises ``AtcError`` if it cannot be compiled, or a file that debugging keeps cannot be
-        written.
-        """
+        """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`."""
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
 

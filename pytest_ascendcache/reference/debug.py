@@ -43,10 +43,7 @@ class DebugPolicy:
     edition: Played = PRESENT
 
     def read(self, path: str) -> DebugFile | None:
-        """Read the file of ``--op_debug_config``; ``None`` if the option is empty.
-
-        Raises ``AtcError`` (E20101) if the file cannot be read, or (E20003) if it is invalid.
-        """
+        """Read the file of ``--op_debug_config``; ``None`` if the option is empty."""
         if not path:
             return None
         try:

@@ -11,7 +11,7 @@ EXIT_FAILED = 255
 
 
 class AtcError(Exception):
-    """A request that the toolchain cannot carry out.
+    """A request that the toolchain cannot carry out. Any step of a run may raise it.
 
     ``code`` is ATC's error code (facts section 6.6). The text is one sentence that names the bad
     value, where it came from, and what to write instead.

@@ -56,10 +56,7 @@ class ImplementationPolicy:
     """Reads the options and tables of implementation modes, and decides for each operator."""
 
     def select(self, options: AtcOptions, environ: Mapping[str, str]) -> SelectedModes:
-        """The modes that the options select.
-
-        Raises ``AtcError`` (E10001) if a file cannot be read, or (E20003) if it has a bad line.
-        """
+        """The modes that the options select."""
         return SelectedModes(self.table(options, environ), self.offered(environ))
 
     def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ImplModeTable:

@@ -50,10 +50,7 @@ class IncrementalBuild:
     _log: Log
 
     def run(self, meeting: Meeting) -> Any:
-        """Run the network. Returns its outputs by name.
-
-        Raises ``AtcError`` for the first problem.
-        """
+        """Run the network. Returns its outputs by name."""
         self.check()
         gang, base = self._surroundings.gang, self._surroundings.base
         directory = self._policies.directory.prepare(self._fs, base, gang)

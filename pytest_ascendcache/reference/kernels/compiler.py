@@ -138,8 +138,7 @@ def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:
     """The different implementations of an operator, the default one first.
 
     There are two if CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is
-    float16. Otherwise both modes give the same kernel. Raises ``UnsupportedOperator`` for an
-    unknown type.
+    float16. Otherwise both modes give the same kernel.
     """
     half = any(each.dtype.name == "float16" for each in spec.inputs)
     if definition(spec.type).two_implementations and half:

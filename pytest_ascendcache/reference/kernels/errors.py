@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class KernelError(ValueError):
-    """A kernel cannot be built as requested."""
+    """A kernel cannot be built as requested. Any step of a build may raise it."""
 
 
 class UnsupportedOperator(KernelError):

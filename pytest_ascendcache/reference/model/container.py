@@ -130,10 +130,7 @@ def is_model(path: Path) -> bool:
 
 
 def read_container(path: Path) -> CompiledModel:
-    """Open a container and check every digest.
-
-    Raises ``OmError`` if the file is not a complete container.
-    """
+    """Open a container and check every digest."""
     with reading(path):
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))

@@ -222,10 +222,7 @@ def _tanh_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
 
 
 def switched_off(path: str) -> frozenset[str]:
-    """The passes that the file of ``--fusion_switch_file`` turns off, including ATC's others.
-
-    Raises ``AtcError`` if the file cannot be read, or is not ATC's JSON.
-    """
+    """The passes that the file of ``--fusion_switch_file`` turns off, including ATC's others."""
     if not path:
         return frozenset()
     parameter = "--fusion_switch_file"

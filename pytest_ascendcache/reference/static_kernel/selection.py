@@ -80,8 +80,7 @@ class SelectionPolicy:
         return InstalledKernel(path, data, symbol, entry["binPath"].split("/", 1)[0])
 
     def place(self, ai_core: Path, name: str) -> Path:
-        """The path of a kernel by its name in the index. Raises ``PackageError`` if that leads out
-        of the directory of packages."""
+        """The path of a kernel by its name in the index."""
         return ai_core / checked_path(name)
 
     def digest_matches(self, data: bytes, digest: object) -> bool:

@@ -67,25 +67,18 @@ class Session:
         self._packages: Packages | None = None
 
     def check(self, config: CompilerConfig) -> None:
-        """Check a configuration's mode.
-
-        Raises ``StaticKernelError`` if the mode is unknown or incompatible with static kernels.
-        """
+        """Check a configuration's mode."""
         self._client.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
         """Run a network, after making its static kernels if they are requested.
 
-        Returns the outputs by name. Raises ``StaticKernelError`` if the kernels cannot be made or
-        the network cannot be run.
+        Returns the outputs by name.
         """
         return self.execute(network, self.kernels(network, config, profiling))
 
     def kernels(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Kernels:
-        """The kernels of a network: installed static ones, and others compiled now.
-
-        Raises ``StaticKernelError`` if requested static kernels cannot be made.
-        """
+        """The kernels of a network: installed static ones, and others compiled now."""
         if not self._client.config.wants(config):
             self._client.config.check(config, profiling)
             return self._complete(network, config, self._select(network, config))
@@ -277,10 +270,7 @@ class Session:
         return complete
 
     def execute(self, network: Network, kernels: Kernels) -> Any:
-        """Run a network with these kernels. Returns its outputs by name.
-
-        Raises ``StaticKernelError`` if it does not run.
-        """
+        """Run a network with these kernels. Returns its outputs by name."""
         from pytest_ascendcache.reference.kernels import KernelError
 
         try:

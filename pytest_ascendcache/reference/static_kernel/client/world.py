@@ -48,10 +48,7 @@ class WorldPolicy:
     """Reads the environment."""
 
     def read(self, environ: Mapping[str, str]) -> World:
-        """Read this card's rank and the meeting address.
-
-        Raises ``StaticKernelError`` for an invalid value, naming the variable.
-        """
+        """Read this card's rank and the meeting address."""
         size = _number(environ, "WORLD_SIZE", 1, 1, 65536)
         try:
             second = SurroundingsPolicy().second(environ)
@@ -66,10 +63,7 @@ class WorldPolicy:
         )
 
     def local_size(self, environ: Mapping[str, str], world: World) -> int:
-        """The number of cards per node.
-
-        Raises ``StaticKernelError`` if there are several cards and ``LOCAL_WORLD_SIZE`` is invalid.
-        """
+        """The number of cards per node."""
         if not world.several:
             return 1
         text = environ.get(LOCAL_WORLD_SIZE)
