@@ -1,8 +1,6 @@
 """Incremental builds, ranks and static kernels that are merely different, as in
 ``innocent_caches``."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Caches that do not survive an interruption, or a disk that fails."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import contextmanager, suppress

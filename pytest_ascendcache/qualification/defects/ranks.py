@@ -1,7 +1,5 @@
 """Incremental build on many cards, done wrongly."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

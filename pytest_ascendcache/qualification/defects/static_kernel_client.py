@@ -432,17 +432,9 @@ def index_is_read_once(self, right, fs, opp, soc):
     return found[soc]
 
 
-@defect(FIRST, overrides=SelectionPolicy.read_index, memory={"found": {}}, found_later=True)
-def the_index_is_read_again_by_the_card_that_installs(self, right, fs, opp, soc):
+@defect(FIRST, overrides=ClientPackagePolicy.install, also=[index_is_read_once], found_later=True)
+def the_index_is_read_again_by_the_card_that_installs(self, right, owned, environ, cards):
     """Of the cards of a machine the first one alone reads the index again, after an install."""
-    found = self.memory.found
-    if soc not in found:
-        found[soc] = right(fs, opp, soc)
-    return found[soc]
-
-
-@the_index_is_read_again_by_the_card_that_installs.also(ClientPackagePolicy.install)
-def _(self, right, owned, environ, cards):
     right(owned, environ, cards)
     self.memory.found.clear()
 

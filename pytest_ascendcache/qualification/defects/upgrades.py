@@ -1,7 +1,5 @@
 """Caches of another version of the toolchain that are not emptied, or not entirely."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

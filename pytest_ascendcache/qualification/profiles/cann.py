@@ -21,8 +21,6 @@ Not expressed, and why:
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +31,7 @@ from pytest_ascendcache.qualification.defects import (
     aging,
     debugging,
     entries,
+    innocent_caches,
     limits,
     upgrades,
 )
@@ -106,12 +105,6 @@ def junk_ratio(_self, right, environ, warnings):
     return limits if leading and int(leading[0]) else replace(limits, ratio=0)
 
 
-@override(AgingPolicy.is_passed)
-def limit_reached(_self, _right, size, limits):
-    """T10: a limit counts as passed when it is reached."""
-    return size >= limits.size
-
-
 @override(AgingPolicy.is_idle)
 def idle_in_1800_s(_self, right, unit, now_ns):
     """T10: exactly 1800 s count as more than half an hour."""
@@ -146,7 +139,7 @@ policies = Wrong(
         object_first,
         list_alone,
         junk_ratio,
-        limit_reached,
+        innocent_caches.reached_is_passed,  # T10
         idle_in_1800_s,
         force_serves,
     ]

@@ -1,7 +1,5 @@
 """Errors of the kernel compiler. Each message is one sentence for the user."""
 
-from __future__ import annotations
-
 
 class KernelError(ValueError):
     """A kernel cannot be built as requested. Any step of a build may raise it."""

@@ -1,7 +1,5 @@
 """The client's errors."""
 
-from __future__ import annotations
-
 
 class StaticKernelError(Exception):
     """Static kernels cannot be made. The text says what is wrong, and what to set instead.
