@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pytest_ascendcache.operators.spec import AttributeValue, OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
@@ -134,23 +134,15 @@ class Attributes:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""
-        value = self._attribute(name, default, "a bool")
-        if not isinstance(value, bool):
-            self._bad_attribute(name, value, "a bool")
-        return value
+        return bool(self._typed(name, default, bool, "a bool"))
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An int attribute, required if there is no default."""
-        value = self._attribute(name, default, "an int")
-        if isinstance(value, bool) or not isinstance(value, int):
-            self._bad_attribute(name, value, "an int")
-        return value
+        return int(self._typed(name, default, int, "an int"))
 
     def number(self, name: str, default: float | None = None) -> float:
         """A float attribute, required if there is no default."""
-        value = self._attribute(name, default, "a float")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self._bad_attribute(name, value, "a float")
+        value = self._typed(name, default, (int, float), "a float")
         if not abs(value) <= 3.4028234663852886e38:
             self._bad_attribute(name, value, "a finite binary32 float")
         return float(value)
@@ -191,6 +183,12 @@ class Attributes:
         if len(numbers) != len(items) or not all(abs(each) <= 3.4e38 for each in numbers):
             self._bad_attribute(name, value, "a list_float of finite numbers")
         return numbers
+
+    def _typed(self, name: str, default: AttributeValue | None, kind: Any, noun: str) -> Any:
+        value = self._attribute(name, default, noun)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self._bad_attribute(name, value, noun)
+        return value
 
     def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
         value = self.spec.attribute(name)

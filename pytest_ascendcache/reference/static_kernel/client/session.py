@@ -71,10 +71,7 @@ class Session:
         self._client.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
-        """Run a network, after making its static kernels if they are requested.
-
-        Returns the outputs by name.
-        """
+        """Run a network, with static kernels if they are requested. Returns the outputs by name."""
         return self.execute(network, self.kernels(network, config, profiling))
 
     def kernels(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Kernels:
