@@ -251,14 +251,13 @@ def other_cards_look_for_rank_0_at_home(self, right, environ):
 @defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
 def every_node_compiles_for_the_first(self, right, cards, node, own):
     """The first card of each node gathers the operators of the first node's cards."""
-    return right(cards, replace(node, ranks=range(len(node.ranks))), own)
+    return right(cards, range(len(node)), own)
 
 
 @defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
 def cards_in_the_middle_are_left_out(self, right, cards, node, own):
     """Only the first and the last card of a node have their operators compiled."""
-    ends = dict.fromkeys((node.ranks[0], node.ranks[-1]))
-    return right(cards, replace(node, ranks=tuple(ends)), own)
+    return right(cards, [*dict.fromkeys((node[0], node[-1]))], own)
 
 
 @defect(FIRST, overrides=DumpPolicy.gather)

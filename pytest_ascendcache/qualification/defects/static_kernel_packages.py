@@ -113,8 +113,8 @@ def _(self, right, job, *where):
 
 
 @values_of_constants_are_not_in_keys.also(SelectionPolicy.find)
-def _(self, right, fs, opp, installed, info, deterministic):
-    return right(fs, opp, installed, _without_values(info), deterministic)
+def _(self, right, fs, opp, installed, info):
+    return right(fs, opp, installed, _without_values(info))
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_file, found_later=True)

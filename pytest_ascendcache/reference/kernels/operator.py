@@ -223,23 +223,18 @@ class KernelContext(Attributes):
         """False while the high_performance implementation is traced."""
         self._definition = definition
         self._check()
-        tensors = [
-            *((each, f"input {position}") for position, each in enumerate(spec.inputs)),
-            *((each, f"output {position}") for position, each in enumerate(spec.outputs)),
-        ]
+        tensors = {f"input {position}": each for position, each in enumerate(spec.inputs)}
+        tensors |= {f"output {position}": each for position, each in enumerate(spec.outputs)}
+        connected = [role for role, desc in tensors.items() if not desc.is_absent]
         if check_arguments:
             trace.reject_unusable(None, 8)
-        pointers: dict[str, Value] = {}
-        for desc, role in tensors:
-            if not desc.is_absent:
-                pointers[role] = trace.argument(len(pointers))
+        pointers = {role: trace.argument(place) for place, role in enumerate(connected)}
         if check_arguments:
-            for desc, role in tensors:
-                if role in pointers:
-                    trace.reject_unusable(pointers[role], desc.dtype.bits // 8)
+            for role, pointer in pointers.items():
+                trace.reject_unusable(pointer, tensors[role].dtype.bits // 8)
         made = [
             Tensor(trace, desc, role, pointers[role]) if role in pointers else None
-            for desc, role in tensors
+            for role, desc in tensors.items()
         ]
         self.inputs = tuple(made[: len(spec.inputs)])
         self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)

@@ -30,7 +30,7 @@ from pytest_ascendcache.reference.static_kernel.client.programs import (
     run_embedded,
 )
 from pytest_ascendcache.reference.static_kernel.client.tree import Outputs
-from pytest_ascendcache.reference.static_kernel.client.world import Machine, World
+from pytest_ascendcache.reference.static_kernel.client.world import World
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
@@ -144,7 +144,7 @@ class Session:
             cards.close()
 
     def _static(
-        self, network: Network, config: CompilerConfig, world: World, node: Machine, cards: Cards
+        self, network: Network, config: CompilerConfig, world: World, node: range, cards: Cards
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         options = config.experimental_config.aclgraph
         turns, client = self._client.turns, self._client
@@ -239,13 +239,12 @@ class Session:
             return {}
         selection, fs = self._policies.static_kernel.selection, self._policies.fs
         installed = selection.read_index(fs, Path(opp), config.soc_version)
-        selected: dict[OperatorSpec, tuple[str, bytes]] = {}
-        for operator in {each.named("") for each in network.operators} if installed else ():
-            info = OperatorInfo.of(operator)
-            kernel = selection.find(fs, Path(opp), installed, info, info.deterministic)
-            if kernel is not None:
-                selected[operator] = (kernel.symbol, kernel.object)
-        return selected
+        operators = {each.named("") for each in network.operators} if installed else ()
+        found = {
+            each: selection.find(fs, Path(opp), installed, OperatorInfo.of(each))
+            for each in operators
+        }
+        return {operator: kernel for operator, kernel in found.items() if kernel is not None}
 
     def _complete(self, network: Network, config: CompilerConfig, kernels: Kernels) -> Kernels:
         """Add a plain kernel for every operator without a static one."""

@@ -32,18 +32,6 @@ class World:
         return self.size > 1
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The cards of one machine: consecutive ranks."""
-
-    ranks: range
-
-    @property
-    def first(self) -> int:
-        """The card that compiles and installs for all of them."""
-        return self.ranks.start
-
-
 class WorldPolicy:
     """Reads the environment."""
 
@@ -82,9 +70,10 @@ class WorldPolicy:
             f"the number of cards of one machine, which divides {world.size}."
         )
 
-    def node(self, world: World, local_size: int) -> Machine:
+    def node(self, world: World, local_size: int) -> range:
+        """The ranks of this machine's cards. The first compiles and installs for all of them."""
         first = world.rank // local_size * local_size
-        return Machine(range(first, first + local_size))
+        return range(first, first + local_size)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:
