@@ -58,7 +58,8 @@ DEFECTS: dict[str, Defect] = {}
 class Override:
     """A function that takes the place of a policy's method.
 
-    It gets the policy, the right method (bound), and what the method is called with.
+    It gets the policy, the right method (bound), and what the method is called with. A class takes
+    the place of the class that it derives from, in what the right method makes.
     """
 
     method: Callable[..., Any]
@@ -76,9 +77,21 @@ class Override:
             # The next class in line, which need not be the plain policy: see Wrong.
             return change(self, getattr(super(wrong, self), name), *rest, **bound.kwargs)
 
-        change = self.function
+        change = _made_by(self.function) if isinstance(self.function, type) else self.function
         wrong = type(f"Wrong{policy.__name__}", (policy,), {name: method})
         return wrong
+
+
+def _made_by(kind: type) -> Callable[..., Any]:
+    """What a method makes gets the methods of ``kind`` if it is of the class above it."""
+
+    def change(_: object, right: Callable[..., Any], *arguments: Any) -> Any:
+        made = right(*arguments)
+        if type(made) is kind.__base__:
+            made.__class__ = kind
+        return made
+
+    return change
 
 
 Part = Override | type
@@ -244,8 +257,9 @@ def defect(
             self.memory.stored += 1
             return self.memory.stored > 1 or right(*arguments)
 
-    A class is a subclass of the policy; use it where a defect changes an attribute. A function
-    without ``overrides`` returns the parts of the defect.
+    A class is a subclass of the policy; use it where a defect changes an attribute. With
+    ``overrides`` it is a subclass of what the method makes. A function without ``overrides``
+    returns the parts of the defect.
 
     The first line of the docstring says what is wrong. ``claims`` are other fields of
     :class:`Defect`, such as ``harm``. Raises ``ValueError`` for a name that is taken, a method that
@@ -272,10 +286,10 @@ def innocent(
 
 
 def _defect_name(wrong: Callable[..., Any]) -> str:
-    """``newest_first`` and ``NewestFirst`` are both called newest-first."""
+    """``newest_1`` and ``Newest1`` are both called newest-1."""
     name: str = wrong.__name__
     if isinstance(wrong, type):
-        name = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        name = re.sub(r"(?<!^)(?=[A-Z]|(?<=[a-z])[0-9])", "_", name).lower()
     return name.replace("_", "-")
 
 
@@ -327,16 +341,15 @@ SCENES: dict[str, Scene] = {}
 
 
 def scene(
-    *breaks: str, what: str, **more: Any
-) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
-    """Register a function that makes a scene; its name becomes the scene's. ``more`` are other
-    fields of :class:`Scene`."""
+    *breaks: str, what: str, name: str = "", **more: Any
+) -> Callable[[Callable[[Path], list[str]]], None]:
+    """Register a function that makes a scene, under its own name if no other is given. ``more`` are
+    other fields of :class:`Scene`."""
 
-    def decorate(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
-        name = build.__name__.replace("_", "-")
-        if name in SCENES:
-            raise ValueError(f"the scene '{name}' exists twice.")
-        SCENES[name] = Scene(name, breaks, what, build, **more)
-        return build
+    def decorate(build: Callable[[Path], list[str]]) -> None:
+        known = name or _defect_name(build)
+        if known in SCENES:
+            raise ValueError(f"the scene '{known}' exists twice.")
+        SCENES[known] = Scene(known, breaks, what, build, **more)
 
     return decorate

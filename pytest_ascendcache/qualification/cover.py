@@ -7,9 +7,7 @@ Next is always the check that adds the most for its cost. Checks that an earlier
 to ask again may come first.
 
 Measured by leaving an eighth of the known defects out, eight times: 60 runs noticed 36 % of those
-that were left out (20 % where the worth of a check was the number of new known defects, the budget
-began with all elementary checks, and checks were exchanged afterwards), 112 runs 48 % (41 %).
-Exchanging brought nothing.
+that were left out, 112 runs 48 %.
 """
 
 from __future__ import annotations

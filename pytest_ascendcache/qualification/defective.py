@@ -15,8 +15,9 @@ from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import Defect
 from pytest_ascendcache.qualification.loading import everything, flawed
-from pytest_ascendcache.reference import forkserver, run
-from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
+from pytest_ascendcache.reference import forkserver
+from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, Program
+from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import op_compiler, resident
 
 THIS = __spec__.name
@@ -29,20 +30,19 @@ ANY = "any"
 """Stands for every defect and profile; its fork server knows programs as ``name/program``."""
 
 
-def programs(defect: Defect) -> dict[str, forkserver.Program]:
-    """The reference's programs with a defect. Every process makes new policies."""
+def programs(defect: Defect) -> dict[str, Program]:
+    """The reference's programs with a defect."""
     starting = {**PROGRAMS, "op-compiler": _installed_by(defect)}
-    defective = {name: _defective(program, defect) for name, program in starting.items()}
-    faulted = {
-        f"faulty-{name}": faulty(program, defect.policies) for name, program in starting.items()
-    }
-    return {"run": run.run, "resident": resident.start, **defective, **faulted}
+    watched = {name: _watched(program) for name, program in starting.items()}
+    return forkserver.programs(defect.policies, watched)
 
 
-def _defective(program: PolicyProgram, defect: Defect) -> forkserver.Program:
-    def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+def _watched(program: PolicyProgram) -> PolicyProgram:
+    """A program that tells of failures in a defect's own code."""
+
+    def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies) -> int:
         try:
-            return program(argv, environ, defect.policies())
+            return program(argv, environ, policies)
         except (NameError, AttributeError, TypeError) as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             if not Path(where.filename).is_relative_to(_DEFECTS):
@@ -65,7 +65,7 @@ def _installed_by(defect: Defect) -> PolicyProgram:
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 
-def _program_named(name: str) -> forkserver.Program:
+def _program_named(name: str) -> Program:
     """A program of any defect, by ``defect/program``. Made on demand: all of them take 7 MB, and
     every fork copies the page tables."""
     defect, _, program = name.partition("/")

@@ -7,8 +7,10 @@ asked alone what accused it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
@@ -49,17 +51,12 @@ class Acquittal:
     @classmethod
     def of(cls, *reports: Mapping[str, Any]) -> Acquittal:
         """Read it from the reports of its runs."""
-        accused = {
-            each["check"].removeprefix(
-                SUITE_NODES
-            ): f"{each['verdict']}: {' '.join(each['message'].split())[:_WIDTH]}"
-            for report in reports
-            for each in report["checks"]
-            if each["verdict"] in matrix.BROKEN
-        }
-        verdicts: dict[str, str] = {}
+        accused, verdicts = dict[str, str](), dict[str, str]()
         for report in reports:
             verdicts = {**verdicts_of(report), **verdicts}
+            for each in (one for one in report["checks"] if one["verdict"] in matrix.BROKEN):
+                said = f"{each['verdict']}: {' '.join(each['message'].split())[:_WIDTH]}"
+                accused[each["check"].removeprefix(SUITE_NODES)] = said
         lacking = [rule for rule, each in verdicts.items() if each == Verdict.UNDECIDED.value]
         decided = [rule for rule, each in verdicts.items() if each == Verdict.PASS.value]
         return cls(accused, tuple(lacking), len(decided))
@@ -88,25 +85,21 @@ def judge_innocents(
         Named((*_given(each.defect), *names), harm=False) for each in companies for names in chosen
     ]
     ended = runs(asked)
-    guilty = passed = 0
+    told: Counter[bool] = Counter()
     for company in companies:
         found = Acquittal.of(*(next(ended).report for _ in chosen))
-        if found.is_acquitted or len(company.members) == 1:
-            bad = not found.is_acquitted
-            guilty, passed = guilty + bad, passed + (0 if bad else len(company.members))
-            for each in company.members:
-                _tell(each, found)
-            continue
-        print(f"{'ACCUSED':<9}  {company.defect.name:<36} {found}", flush=True)
-        _details(found)
-        accusing = [matrix.node_of(each) for each in found.accused] or [PACKAGE]
-        alone = [Named((*_given(each), *accusing), harm=False) for each in company.members]
-        for each, one in zip(company.members, runs(alone), strict=True):
-            of_one = Acquittal.of(one.report)
+        of_each: Iterable[Acquittal] = repeat(found)
+        if not found.is_acquitted and len(company.members) > 1:
+            print(f"{'ACCUSED':<9}  {company.defect.name:<36} {found}", flush=True)
+            _details(found)
+            accusing = [matrix.node_of(each) for each in found.accused] or [PACKAGE]
+            alone = [Named((*_given(each), *accusing), harm=False) for each in company.members]
+            of_each = (Acquittal.of(one.report) for one in runs(alone))
+        for each, of_one in zip(company.members, of_each, strict=False):
             _tell(each, of_one)
-            guilty, passed = guilty + (not of_one.is_acquitted), passed + of_one.is_acquitted
-    print(f"innocents: {passed} passed, {guilty} failed")
-    return guilty
+            told[of_one.is_acquitted] += 1
+    print(f"innocents: {told[True]} passed, {told[False]} failed")
+    return told[False]
 
 
 def _given(innocent: Defect) -> tuple[str, ...]:

@@ -53,18 +53,18 @@ def flawed(name: str) -> Defect:
 
     Raises ``KeyError`` for an unknown name.
     """
-    if name.startswith(PREFIX):
-        return mutant(name).defect
+    return mutant(name).defect if name.startswith(PREFIX) else _written()[name]
+
+
+def _written() -> dict[str, Defect]:
     companies = {name: each.defect for name, each in load_companies().items()}
-    return {**load_defects(), **companies, **load_profiles(), REACHED.name: REACHED}[name]
+    return {**load_defects(), **companies, **load_profiles(), REACHED.name: REACHED}
 
 
 @lru_cache(maxsize=1)
 def everything() -> Mapping[str, Defect]:
     """Everything that :func:`flawed` knows, by name."""
-    mutants = {name: each.defect for name, each in all_mutants().items()}
-    companies = {name: each.defect for name, each in load_companies().items()}
-    return {**load_defects(), **companies, **load_profiles(), REACHED.name: REACHED, **mutants}
+    return {**_written(), **{name: each.defect for name, each in all_mutants().items()}}
 
 
 def load_profiles() -> Mapping[str, Defect]:

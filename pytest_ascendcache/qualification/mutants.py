@@ -45,23 +45,12 @@ TARGETS = (
 )
 """The files of the reference that decide what the documents promise."""
 
-_OPPOSITES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-_ARITHMETIC: Mapping[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.FloorDiv,
-    ast.FloorDiv: ast.Mult,
+_PAIRS = (
+    *((ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.In, ast.NotIn)),
+    *((ast.Is, ast.IsNot), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv)),
+)
+_OPPOSITES: Mapping[type[ast.AST], Any] = {
+    one: other for pair in _PAIRS for one, other in (pair, pair[::-1])
 }
 _WORDS = 90
 
@@ -251,8 +240,8 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         neutral = ast.Constant(isinstance(node.op, ast.And))  # a connective takes two at least
         shorter = [*node.values[:-1], neutral]
         yield _words(before, "last left out"), lambda: setattr(node, "values", shorter)
-    elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        sign = _ARITHMETIC[type(node.op)]()
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPPOSITES:
+        sign = _OPPOSITES[type(node.op)]()
         yield _words(before, "opposite arithmetic"), lambda: setattr(node, "op", sign)
     elif isinstance(node, ast.Constant) and isinstance(node.value, (bool, int)):
         value = (not node.value) if isinstance(node.value, bool) else node.value + 1

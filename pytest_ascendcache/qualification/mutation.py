@@ -30,14 +30,8 @@ from pytest_ascendcache.qualification.mutants import Mutant, all_mutants, sample
 from pytest_ascendcache.qualification.reach import DIRECTORY, REACHED, Reach, check_id
 from pytest_ascendcache.qualification.runs import Asked, SuiteRuns
 
-NOTICED, UNDECIDED, EQUIVALENT, NOT_PROMISED, MISSED, NEW = (
-    "noticed",
-    "undecided",
-    "equivalent",
-    "not promised",
-    "missed",
-    "not looked at",
-)
+NOTICED, UNDECIDED, NEW = "noticed", "undecided", "not looked at"
+EQUIVALENT, NOT_PROMISED, MISSED = _VERDICTS = "equivalent", "not promised", "missed"
 _ROOMS = ("cache_mode", "impl_mode", "robustness", "incremental", "static_kernel", "shared")
 """The folders of the suite that judge what the mutated files decide. ``shared`` applies only on
 machines that can make mounts."""
@@ -56,9 +50,6 @@ def verdicts() -> Mapping[str, str]:
     if wrong:
         raise ValueError(f"mutants.toml: {wrong} must be one of {', '.join(_VERDICTS)}")
     return known
-
-
-_VERDICTS = (EQUIVALENT, NOT_PROMISED, MISSED)
 
 
 @dataclass(frozen=True)

@@ -108,10 +108,9 @@ class Named:
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """A finished run of the suite: its JSON report and its output."""
+    """A finished run of the suite: its JSON report."""
 
     report: Mapping[str, Any]
-    output: str
 
 
 class SuiteRuns:
@@ -190,14 +189,14 @@ class _Run:
         """Wait for the end and read the report."""
         self.process.join()
         with self._directory as name:
-            output = (Path(name) / "output").read_text(errors="replace")
             report = Path(name) / "report.json"
             lacking = self.process.exitcode == pytest.ExitCode.USAGE_ERROR
             if lacking and isinstance(self._asked, Named):
-                return SuiteRun({"checks": [], "rules": []}, output)
+                return SuiteRun({"checks": [], "rules": []})
             if self.process.exitcode not in (0, 1, 2) or not report.exists():
+                output = (Path(name) / "output").read_text(errors="replace")
                 raise SystemExit(f"the suite did not run:\n{output}")
-            return SuiteRun(json.loads(report.read_text(encoding="utf-8")), output)
+            return SuiteRun(json.loads(report.read_text(encoding="utf-8")))
 
 
 def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:

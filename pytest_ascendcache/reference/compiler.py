@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.entry import EntryFiles, kernel_name
 from pytest_ascendcache.reference.cache.key import KeyInputs
 from pytest_ascendcache.reference.debug import DebugFile, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
@@ -83,17 +83,9 @@ class Compiler:
     def compiled(
         self, operator: OperatorSpec, config: DebugFile | None, cache: Path | None
     ) -> OmModel:
-        """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`.
-
-        Raises ``AtcError`` if it cannot be compiled, or a file that debugging keeps cannot be
-        written.
-        """
+        """Serve or compile one operator; ``config`` and ``cache`` come from :meth:`open`."""
         debug = self._policies.debug.request(operator, self._options.debug_level, config)
         return self._model(operator, debug, cache)
-
-    def is_debugged(self, operator: OperatorSpec, config: DebugFile | None) -> bool:
-        """Whether a debug switch applies to the operator."""
-        return self._policies.debug.request(operator, self._options.debug_level, config).active
 
     def is_named(self, operator: OperatorSpec) -> bool:
         """Whether a precision file sets the operator's mode by its name."""
@@ -267,8 +259,3 @@ class Compiler:
             "parameters": [0] * arguments,
             "workspace": {"num": 0, "size": [], "type": []},
         }
-
-
-def kernel_name(stem: str) -> str:
-    """The symbol of the kernel in its object."""
-    return f"{stem}__kernel0"

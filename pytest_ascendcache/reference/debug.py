@@ -6,11 +6,12 @@ Source: document C, parameter constraints; facts ``cann-operator-cache`` section
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.reference.edition import PRESENT, Played
-from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.errors import AtcError, bad_content, unreadable
 
 SWITCHES = ("oom", "dump_cce", "dump_loc", "ccec_O0", "ccec_g", "check_flag")
 
@@ -42,25 +43,22 @@ class DebugPolicy:
     edition: Played = PRESENT
 
     def read(self, path: str) -> DebugFile | None:
-        """Read the file of ``--op_debug_config``; ``None`` if the option is empty.
-
-        Raises ``AtcError`` (E20101) if the file cannot be read, or (E20003) if it is invalid.
-        """
+        """Read the file of ``--op_debug_config``; ``None`` if the option is empty."""
         if not path:
             return None
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise AtcError(
                 "E20101",
                 f"Value [{path}] for parameter [op_debug_config] is invalid. "
-                f"Reason: the file cannot be read ({reason}).",
+                f"Reason: the file cannot be read ({unreadable(error)}).",
             ) from None
         return self.parse(text, path)
 
     def parse(self, text: str, path: str) -> DebugFile:
         """Read the lines of a debug configuration."""
+        bad = partial(bad_content, path, "op_debug_config")
         values: dict[str, tuple[str, ...]] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             if not line.strip() or line.lstrip().startswith("#"):
@@ -68,20 +66,23 @@ class DebugPolicy:
             key, separator, value = (part.strip() for part in line.partition("="))
             items = tuple(item.strip() for item in value.split(",") if item.strip())
             if key not in ("op_debug_config", "op_debug_list") or not separator:
-                raise _bad_content(
-                    path,
+                raise bad(
                     f"line {number} is [{line.strip()}]; write op_debug_config = ... or "
-                    "op_debug_list = ...",
+                    "op_debug_list = ..."
                 )
             if not items:
-                raise _bad_content(path, f"line {number} gives [{key}] no value; list at least one")
+                raise bad(f"line {number} gives [{key}] no value; list at least one")
             values[key] = items
         if not values:
-            raise _bad_content(path, "it is empty; write op_debug_config = ...")
+            raise bad("it is empty; write op_debug_config = ...")
         switches = values.get("op_debug_config", ())
         unknown = next((each for each in switches if each not in SWITCHES), None)
         if unknown is not None:
-            raise _bad_content(path, f"[{unknown}] is no debug switch; use {', '.join(SWITCHES)}")
+            raise bad_content(
+                path,
+                "op_debug_config",
+                f"[{unknown}] is no debug switch; use {', '.join(SWITCHES)}",
+            )
         return DebugFile(frozenset(switches), values.get("op_debug_list"))
 
     def covers(self, operator: OperatorSpec, config: DebugFile) -> bool:
@@ -110,11 +111,3 @@ class DebugPolicy:
             keep_source=level in (1, 2, 4) or "dump_cce" in switches,
             keep_locations=level in (1, 2) or "dump_loc" in switches,
         )
-
-
-def _bad_content(path: str, reason: str) -> AtcError:
-    return AtcError(
-        "E20003",
-        f"Configuration file [{path}] for parameter [op_debug_config] has invalid content. "
-        f"Reason: {reason}.",
-    )

@@ -67,10 +67,7 @@ RELEASES: Mapping[str, Played] = {
 
 
 def played(environ: Mapping[str, str]) -> Played:
-    """The behaviour of the release that the environment selects.
-
-    Raises ``AtcError`` if the release is unknown.
-    """
+    """The behaviour of the release that the environment selects."""
     name = environ.get(VARIABLE, "8.0.RC3")
     if name not in RELEASES:
         known = ", ".join(RELEASES)

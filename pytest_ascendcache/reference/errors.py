@@ -11,7 +11,7 @@ EXIT_FAILED = 255
 
 
 class AtcError(Exception):
-    """A request that the toolchain cannot carry out.
+    """A request that the toolchain cannot carry out. Any step of a run may raise it.
 
     ``code`` is ATC's error code (facts section 6.6). The text is one sentence that names the bad
     value, where it came from, and what to write instead.
@@ -33,6 +33,20 @@ def invalid_value(parameter: str, value: object, reason: str) -> AtcError:
 def invalid_path(path: object, parameter: str, reason: str) -> AtcError:
     """E40023, the general error for a path that an option cannot use."""
     return AtcError("E40023", f"Path [{path}] for [{parameter}] is invalid. Reason: {reason}.")
+
+
+def bad_content(path: str, parameter: str, reason: str) -> AtcError:
+    """E20003, the general error for the content of a configuration file."""
+    return AtcError(
+        "E20003",
+        f"Configuration file [{path}] for parameter [{parameter}] has invalid content. "
+        f"Reason: {reason}.",
+    )
+
+
+def unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file cannot be read."""
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"
 
 
 @contextlib.contextmanager

@@ -26,32 +26,37 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.reference import atc, run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
-from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
+from pytest_ascendcache.reference.faulty import PolicyProgram, Program, faulty
 from pytest_ascendcache.reference.fork import exit_with, stay_warm, take_output
 from pytest_ascendcache.reference.om import write_arrays
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import resident
 
-Program = Callable[[Sequence[str], Mapping[str, str]], int]
-
-
-def _sound(program: PolicyProgram) -> Program:
-    """A program with the reference's policies, without any defect."""
-    return lambda argv, environ: program(argv, environ, Policies())
-
-
-PROGRAMS: dict[str, Program] = {
-    "run": run.run,
-    "resident": resident.start,
-    **{name: _sound(program) for name, program in POLICY_PROGRAMS.items()},
-    **{f"faulty-{name}": faulty(program) for name, program in POLICY_PROGRAMS.items()},
-}
 _SPARES = 2
+
+
+def programs(
+    policies: Callable[[], Policies], known: Mapping[str, PolicyProgram] = POLICY_PROGRAMS
+) -> dict[str, Program]:
+    """The programs of the server. Every process makes new policies."""
+
+    def plain(program: PolicyProgram) -> Program:
+        return lambda argv, environ: program(argv, environ, policies())
+
+    return {
+        "run": run.run,
+        "resident": resident.start,
+        **{name: plain(program) for name, program in known.items()},
+        **{f"faulty-{name}": faulty(program, policies) for name, program in known.items()},
+    }
+
+
+PROGRAMS = programs(Policies)
 
 
 def main(named: Callable[[str], Program] = PROGRAMS.__getitem__) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.errors import bad_content, invalid_value, unreadable
 from pytest_ascendcache.reference.options import AtcOptions
 
 TABLES = Path("built-in/op_impl/ai_core/tbe/impl_mode")
@@ -56,10 +56,7 @@ class ImplementationPolicy:
     """Reads the options and tables of implementation modes, and decides for each operator."""
 
     def select(self, options: AtcOptions, environ: Mapping[str, str]) -> SelectedModes:
-        """The modes that the options select.
-
-        Raises ``AtcError`` (E10001) if a file cannot be read, or (E20003) if it has a bad line.
-        """
+        """The modes that the options select."""
         return SelectedModes(self.table(options, environ), self.offered(environ))
 
     def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ImplModeTable:
@@ -111,7 +108,7 @@ class ImplementationPolicy:
         table: dict[str, dict[str, str]] = {"type": {}, "name": {}}
         for number, section, key, mode in _lines(text, path, parameter):
             if mode not in KNOWN_MODES:
-                raise _bad_content(
+                raise bad_content(
                     path,
                     parameter,
                     f"line {number} gives [{key}] the mode [{mode}]; use one of "
@@ -153,7 +150,7 @@ def _lines(text: str, path: str, parameter: str) -> list[tuple[int, str, str, st
             continue
         key, _, value = (part.strip() for part in content.partition("="))
         if not key or not value:
-            raise _bad_content(
+            raise bad_content(
                 path,
                 parameter,
                 f"line {number} is [{content}]; write <operator type>=<mode>, [ByOpType] or "
@@ -167,15 +164,5 @@ def _read(path: Path, parameter: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise invalid_value(
-            parameter, path, f"The file cannot be read ({reason}); name an ini file."
-        ) from None
-
-
-def _bad_content(path: str, parameter: str, reason: str) -> AtcError:
-    return AtcError(
-        "E20003",
-        f"Configuration file [{path}] for parameter [{parameter}] has invalid content. "
-        f"Reason: {reason}.",
-    )
+        reason = f"The file cannot be read ({unreadable(error)}); name an ini file."
+        raise invalid_value(parameter, path, reason) from None

@@ -49,8 +49,7 @@ class InstallationPolicy:
         """Tuning parameters for one SoC, by operator type and name.
 
         They are in ``<soc>.json`` below ``--op_bank_path`` or ``TUNE_BANK_PATH``, e.g. ``{"Add":
-        {"tile": 8}}``; ``tile`` counts elements. Raises ``AtcError`` (E40023) if the knowledge base
-        is no directory, or its file is bad.
+        {"tile": 8}}``; ``tile`` counts elements.
         """
         origin = "--op_bank_path" if bank else "TUNE_BANK_PATH"
         directory = bank or environ.get("TUNE_BANK_PATH", "")
@@ -69,10 +68,7 @@ class InstallationPolicy:
             ) from None
 
     def load_custom_operators(self, environ: Mapping[str, str]) -> None:
-        """Let the modules of ``ASCEND_CUSTOM_OPP_PATH`` register operators in this process.
-
-        Raises ``AtcError`` (E40021) if a module cannot be loaded.
-        """
+        """Let the modules of ``ASCEND_CUSTOM_OPP_PATH`` register operators in this process."""
         package = environ.get("ASCEND_CUSTOM_OPP_PATH", "")
         if package:
             for path in sorted((Path(package) / CUSTOM_OPERATORS).glob("*.py")):

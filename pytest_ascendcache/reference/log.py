@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-_ORDER = {"debug": 0, "info": 1, "warning": 2, "error": 3, "null": 4}
-
 
 @dataclass(frozen=True)
 class Log:
@@ -16,7 +14,7 @@ class Log:
 
     def info(self, text: str) -> None:
         """Report a step of the run."""
-        if _ORDER[self.level] <= _ORDER["info"]:
+        if self.level in ("debug", "info"):
             print(f"[INFO] {text}", file=sys.stderr)
 
     def warning(self, text: str) -> None:

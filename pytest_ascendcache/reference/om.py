@@ -70,10 +70,7 @@ class OmModel:
 
     @classmethod
     def read(cls, path: Path) -> OmModel:
-        """Open a container and check the kernel's digest.
-
-        Raises ``OmError`` if the file is not a complete container.
-        """
+        """Open a container and check the kernel's digest."""
         with reading(path), zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(_MANIFEST))
             data = archive.read(_KERNEL)

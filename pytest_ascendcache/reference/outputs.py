@@ -23,10 +23,7 @@ class OutputPolicy:
     """Writes the results of a run."""
 
     def prepare(self, output: Path) -> None:
-        """Create the directory of ``--output``.
-
-        Raises ``AtcError`` (E40023) if it cannot be created.
-        """
+        """Create the directory of ``--output``."""
         with as_invalid_path(output, "--output", "the directory cannot be created"):
             output.mkdir(parents=True, exist_ok=True)
 
@@ -46,10 +43,8 @@ class OutputPolicy:
         return model.to_bytes()
 
     def debug_directory(self, option: str, environ: Mapping[str, str]) -> Path:
-        """The ``kernel_meta`` directory of ``--debug_dir``, else ``ASCEND_WORK_PATH``, else here.
-
-        Raises ``AtcError`` (E40023) if ``--debug_dir`` is no directory.
-        """
+        """The ``kernel_meta`` directory of ``--debug_dir``, else ``ASCEND_WORK_PATH``, else
+        here."""
         if option and not Path(option).is_dir():
             raise invalid_path(option, "--debug_dir", "there is no such directory; create it first")
         return Path(option or environ.get("ASCEND_WORK_PATH", "") or ".") / "kernel_meta"
@@ -69,10 +64,7 @@ class OutputPolicy:
         metadata: dict[str, Any],
         debug: DebugRequest,
     ) -> None:
-        """Write the files of one kernel that debugging keeps; ``origin`` named the directory.
-
-        Raises ``AtcError`` (E40023) if a file cannot be written.
-        """
+        """Write the files of one kernel that debugging keeps; ``origin`` named the directory."""
         files = self.kept_files(stem, kernel, metadata, debug)
         with as_invalid_path(directory, origin):
             directory.mkdir(parents=True, exist_ok=True)

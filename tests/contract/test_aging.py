@@ -215,9 +215,9 @@ class Hooked(Fs):
     def __init__(self, point, action):
         self.point, self.action, self.points = point, action, []
 
-    def at(self, point):
-        self.points.append(point)
-        if point == self.point:
+    def watch(self, step):
+        self.points.append(step.point)
+        if step.point == self.point:
             self.action()
 
 

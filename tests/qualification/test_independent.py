@@ -45,7 +45,7 @@ class Runs:
                 for check in CHECKS
                 if matrix.node_of(check) in nodes
             ]
-            yield SuiteRun({"checks": checks}, "")
+            yield SuiteRun({"checks": checks})
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from pytest_ascendcache.reference.kernels import (
     KernelOptions,
     UnsupportedOperator,
     UnsupportedSoc,
-    UnsupportedTuning,
     build,
     compiler_version,
     fused_type,
@@ -611,7 +610,7 @@ def test_whatever_is_moved_is_moved_with_all_its_bits() -> None:
 
 
 def test_optimisation_tuning_and_checks_never_change_results() -> None:
-    tuned = {"tuning": {"tile": 3, "unroll": 2}, "optimise": False}
+    tuned = {"tuning": {"tile": 3}, "optimise": False}
     checked = {"tuning": {"tile": 4}, "debug_info": True, "check_arguments": True}
     jobs, plain = [], []
     for number, spec in enumerate(EXAMPLES[: len(EXAMPLES) // 2]):
@@ -807,7 +806,6 @@ def test_every_option_changes_the_bytes() -> None:
         {"check_arguments": True},
         {"tuning": {"tile": 16}},
         {"tuning": {"tile": 32}},
-        {"tuning": {"unroll": 4}},
     ]
     assert len({object_of(**each) for each in variants}) == len(variants)
 
@@ -963,15 +961,11 @@ def test_unsupported_operators_are_named_in_one_sentence(spec: OperatorSpec, mes
     assert "\n" not in text
 
 
-def test_unknown_targets_tunings_and_symbols_are_refused() -> None:
+def test_unknown_targets_and_symbols_are_refused() -> None:
     with pytest.raises(UnsupportedSoc, match=r"SoC 'Ascend9' .* use one of Ascend310"):
         build(GELU, "k", KernelOptions("Ascend9"))
     with pytest.raises(UnsupportedSoc, match="architecture 'riscv64'"):
         build(GELU, "k", KernelOptions(SOC, "riscv64"))
-    with pytest.raises(UnsupportedTuning, match=r"'vector' .* use tile or unroll"):
-        build(GELU, "k", KernelOptions(SOC, tuning={"vector": 1}))
-    with pytest.raises(UnsupportedTuning, match="tile is 0"):
-        build(GELU, "k", KernelOptions(SOC, tuning={"tile": 0}))
     with pytest.raises(KernelError, match="symbol 'a b' is not a C identifier"):
         build(GELU, "a b", KernelOptions(SOC))
 

@@ -348,7 +348,7 @@ class Dies(Fs):
     def __init__(self, number):
         self.left = number
 
-    def at(self, _):
+    def watch(self, _):
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         self.left -= 1

@@ -1,7 +1,5 @@
 """Wrong decisions that need several options together; each is right for every single option."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pytest_ascendcache.qualification.catalogue import defect, override

@@ -1,7 +1,5 @@
 """Debug switches that reach too far, or not far enough."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Wrong decisions about where the cache is."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Implementation modes that reach too far, not far enough, or the wrong operator's kernel."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from dataclasses import replace

@@ -13,16 +13,13 @@ from typing import Any
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
 from pytest_ascendcache.qualification.defects.entries import WINDOW
+from pytest_ascendcache.reference.cache.entry import kernel_name
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.store import (
-    KernelMetaPolicy,
-    ReusePolicy,
-    kernel_name,
-)
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     SurroundingsPolicy,
     invalid_variable,

@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect, innocent
+from pytest_ascendcache.qualification.catalogue import Override, defect, innocent
 from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import (
@@ -417,26 +417,33 @@ def a_hit_touches_the_files(self, right, point, path):
     os.utime(path, follow_symlinks=False)
 
 
-@innocent(RENEWS, twin="age-by-change", overrides=Fs.renew_access_time)
-def uses_are_changes(self, right, point, path):
-    """A hit sets the modification time, by which entries age; access times do not matter."""
-    os.utime(path, follow_symlinks=False)
+def _aging_by(seen_as):
+    """Parts with which ``seen_as`` says when a file was used last."""
 
+    def used(unit):
+        return Unit(tuple(map(seen_as, unit.files)))
 
-@uses_are_changes.also(AgingPolicy.scan)
-def _(self, right, fs, directory):
-    return [Unit(tuple(map(_as_changed, unit.files))) for unit in right(fs, directory)]
-
-
-@uses_are_changes.also(AgingPolicy.is_unused)
-def _(self, right, fs, unit):
-    return Unit(tuple(map(_as_changed, unit.files))) == unit
+    return (
+        Override(AgingPolicy.scan, lambda self, right, *where: [*map(used, right(*where))]),
+        Override(AgingPolicy.is_unused, lambda self, right, fs, unit: used(unit) == unit),
+    )
 
 
 def _as_changed(seen):
     with contextlib.suppress(OSError):
         return replace(seen, accessed_ns=seen.path.lstat().st_mtime_ns)
     return seen
+
+
+@innocent(
+    RENEWS,
+    twin="age-by-change",
+    overrides=Fs.renew_access_time,
+    also=_aging_by(_as_changed),
+)
+def uses_are_changes(self, right, point, path):
+    """A hit sets the modification time, by which entries age; access times do not matter."""
+    os.utime(path, follow_symlinks=False)
 
 
 @innocent(RENEWS, twin="hit-does-not-renew", company=FILES, overrides=LookupPolicy.renew)
@@ -452,7 +459,7 @@ def a_lock_beside_each_entry(self, right, fs, entry, *more):
     with contextlib.suppress(OSError):
         if entry.metadata.exists():
             lock = entry.metadata.with_suffix(".lock")
-            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+            fs.write_whole("entry.lock", lock, b"")
     return right(fs, entry, *more)
 
 
@@ -462,7 +469,7 @@ def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
     lock = entry.metadata.with_name(f".op_cache_{entry.metadata.stem.rpartition('_')[2][:2]}.lock")
     with contextlib.suppress(OSError):
         if entry.metadata.parent.is_dir() and not lock.exists():
-            fs.replace("entry.lock", fs.write_temporary("entry.lock", lock, b""), lock)
+            fs.write_whole("entry.lock", lock, b"")
     return right(fs, entry, *more)
 
 
@@ -470,8 +477,7 @@ def a_lock_for_two_digits_of_keys(self, right, fs, entry, *more):
 def a_group_file_is_used(self, right, fs, entry, *more):
     """A file lists those of an entry, as Triton's groups do. Its access time is the last use."""
     listed = json.dumps({"child_paths": [entry.object.name, entry.metadata.name]}).encode()
-    group = _group_of(entry)
-    fs.replace("store.group", fs.write_temporary("store.group", group, listed), group)
+    fs.write_whole("store.group", _group_of(entry), listed)
     right(fs, entry, *more)
 
 
@@ -493,7 +499,19 @@ def _group_of(entry):
     return entry.metadata.with_name(f"__grp__{entry.metadata.name}")
 
 
-@innocent(RENEWS, twin="uses-are-noted-now-and-then", overrides=LookupPolicy.renew)
+def _as_recorded(seen):
+    try:
+        return replace(seen, accessed_ns=int(_record(seen.path).read_text()))
+    except (OSError, ValueError):
+        return seen
+
+
+@innocent(
+    RENEWS,
+    twin="uses-are-noted-now-and-then",
+    overrides=LookupPolicy.renew,
+    also=_aging_by(_as_recorded),
+)
 def uses_in_a_file_of_its_own(self, right, fs, entry):
     """The last use of an entry is written in a file beside it; times of files do not matter."""
     with contextlib.suppress(OSError):
@@ -505,16 +523,6 @@ def _(self, right, path):
     return path.with_suffix("") if path.suffix == ".used" else right(path)
 
 
-@uses_in_a_file_of_its_own.also(AgingPolicy.scan)
-def _(self, right, fs, directory):
-    return [Unit(tuple(map(_as_recorded, unit.files))) for unit in right(fs, directory)]
-
-
-@uses_in_a_file_of_its_own.also(AgingPolicy.is_unused)
-def _(self, right, fs, unit):
-    return Unit(tuple(map(_as_recorded, unit.files))) == unit
-
-
 @uses_in_a_file_of_its_own.also(StorePolicy.replace_pair)
 def _(self, right, fs, entry, *arguments):
     right(fs, entry, *arguments)
@@ -522,20 +530,11 @@ def _(self, right, fs, entry, *arguments):
 
 
 def _note(fs, entry):
-    path = _record(entry.metadata)
-    temporary = fs.write_temporary("lookup.note", path, str(time.time_ns()).encode())
-    fs.replace("lookup.note.rename", temporary, path)
+    fs.write_whole("lookup.note", _record(entry.metadata), str(time.time_ns()).encode())
 
 
 def _record(path: Path) -> Path:
     return path.with_suffix(".used")
-
-
-def _as_recorded(seen):
-    try:
-        return replace(seen, accessed_ns=int(_record(seen.path).read_text()))
-    except (OSError, ValueError):
-        return seen
 
 
 @defect(
@@ -546,11 +545,6 @@ def _as_recorded(seen):
 def uses_in_files_alone(self, right, fs, directory):
     """An entry's last use is in a file beside it, and without one it was used when written."""
     return [Unit(tuple(map(_as_written, unit.files))) for unit in right(fs, directory)]
-
-
-@uses_in_files_alone.also(AgingPolicy.is_unused)
-def _(*_):
-    return True
 
 
 def _as_written(seen):

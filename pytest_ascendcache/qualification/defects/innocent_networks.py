@@ -1,8 +1,6 @@
 """Incremental builds, ranks and static kernels that are merely different, as in
 ``innocent_caches``."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -11,8 +9,7 @@ import time
 import zlib
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import innocent
-from pytest_ascendcache.qualification.defects.ranks import meeting_by
+from pytest_ascendcache.qualification.catalogue import innocent, override
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
@@ -90,8 +87,8 @@ def each_start_is_noted(self, right, fs, *arguments):
     directory = right(fs, *arguments)
     with contextlib.suppress(OSError):
         if directory:
-            path, text = directory / "Initialize.info", json.dumps({"at": time.time()}).encode()
-            fs.replace("meta.start", fs.write_temporary("meta.start", path, text), path)
+            text = json.dumps({"at": time.time()}).encode()
+            fs.write_whole("meta.start", directory / "Initialize.info", text)
     return directory
 
 
@@ -117,14 +114,7 @@ def ten_minutes_by_default(self, right, environ):
     return right({"HCCL_CONNECT_TIMEOUT": "600", **environ})
 
 
-class _PatientHost(Host):
-    def _arrive(self, descriptor, message):
-        before = self._missing
-        super()._arrive(descriptor, message)
-        if self._missing != before:
-            self._deadline = None
-
-
+@override(RendezvousPolicy.open)
 class _PatientGuest(Guest):
     _until = 0.0
 
@@ -136,22 +126,30 @@ class _PatientGuest(Guest):
         return gone_on
 
 
-@innocent(WAITS, twin="connections-renew-patience", company=FILES)
-def arrivals_renew_patience():
+@innocent(
+    WAITS,
+    twin="connections-renew-patience",
+    company=FILES,
+    overrides=RendezvousPolicy.open,
+    also=[_PatientGuest],
+)
+class ArrivalsRenewPatience(Host):
     """Each rank that arrives renews the patience of those that wait."""
-    return [meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
+
+    def _arrive(self, descriptor, message):
+        before = self._missing
+        super()._arrive(descriptor, message)
+        if self._missing != before:
+            self._deadline = None
 
 
-class _TellingHost(Host):
+@innocent(LATE, twin="error-names-no-rank", company=NAMES, overrides=RendezvousPolicy.open)
+class ArrivalsAreTold(Host):
+    """Rank 0 prints a line for each rank that comes."""
+
     def _arrive(self, descriptor, message):
         super()._arrive(descriptor, message)
         print(f"rank[{message['rank']}] has come", file=sys.stderr)
-
-
-@innocent(LATE, twin="error-names-no-rank", company=NAMES)
-def arrivals_are_told():
-    """Rank 0 prints a line for each rank that comes."""
-    return [meeting_by({Host: _TellingHost})]
 
 
 @innocent(NUMBER, twin="rank-by-int", company=NAMES, overrides=SurroundingsPolicy.rank)
@@ -247,9 +245,9 @@ def a_record_beside_the_kernels(self, right, fs, base, gang):
     """Each run leaves a record of itself beside the kernels, whose name ends like theirs."""
     directory = right(fs, base, gang)
     if directory is not None:
-        record, text = directory / "build_record.json", json.dumps({"at": time.time()})
+        text = json.dumps({"at": time.time()}).encode()
         with contextlib.suppress(OSError):
-            fs.replace("record.rename", fs.write_temporary("record", record, text.encode()), record)
+            fs.write_whole("record", directory / "build_record.json", text)
     return directory
 
 

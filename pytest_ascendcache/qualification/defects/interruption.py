@@ -1,7 +1,5 @@
 """Caches that do not survive an interruption, or a disk that fails."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import contextmanager, suppress
@@ -76,8 +74,7 @@ def publishes_metadata_first(self, right, fs, entry, data, metadata):
         ("store.metadata", entry.metadata, text),
         ("store.object", entry.object, data),
     ):
-        temporary = fs.write_temporary(point, path, content)
-        fs.replace(f"{point}.rename", temporary, path)
+        fs.write_whole(point, path, content)
 
 
 @override(Fs.write_temporary)

@@ -1,7 +1,5 @@
 """Keys that are too narrow, so that a wrong kernel is served, or too wide, so that none is."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

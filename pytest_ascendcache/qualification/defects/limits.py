@@ -1,7 +1,5 @@
 """Wrong limits: op_cache.ini, the environment, -1, and values that are not valid."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

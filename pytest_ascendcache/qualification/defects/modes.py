@@ -1,7 +1,5 @@
 """Wrong decisions about cache modes, option values, and changes that force must apply."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Caches that fail when several processes use them at once."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Incremental build on many cards, done wrongly."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -302,18 +300,10 @@ class PatienceFromTheStart(RendezvousPolicy):
         return super().patience(gang) - (time.monotonic() - self._begun)
 
 
-def meeting_by(kinds):
-    """Meetings of each class in ``kinds`` get the methods of the class that it is mapped to."""
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class ConnectionsRenewPatience(Host):
+    """Whatever connects renews the patience of rank 0."""
 
-    def open_(self, right, gang):
-        meeting = right(gang)
-        meeting.__class__ = kinds.get(type(meeting), type(meeting))
-        return meeting
-
-    return Override(RendezvousPolicy.open, open_)
-
-
-class _VisitedHost(Host):
     def _listen(self):
         heard = super()._listen()
         if heard:
@@ -321,13 +311,10 @@ class _VisitedHost(Host):
         return heard
 
 
-@defect(DELETION, found_later=True)
-def connections_renew_patience():
-    """Whatever connects renews the patience of rank 0."""
-    return [meeting_by({Host: _VisitedHost})]
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class PausesDouble(Guest):
+    """Rank 0 is looked for after ever longer pauses, the last of which ends with the timeout."""
 
-
-class _WearyGuest(Guest):
     def _connect(self, deadline):
         pause = 0.01
         while (now := time.monotonic()) < deadline:
@@ -339,24 +326,15 @@ class _WearyGuest(Guest):
         raise self._policy.too_late(self._gang, self._missing)
 
 
-@defect(DELETION, found_later=True)
-def pauses_double():
-    """Rank 0 is looked for after ever longer pauses, the last of which ends with the timeout."""
-    return [meeting_by({Guest: _WearyGuest})]
+@defect(BAD_RANK, overrides=RendezvousPolicy.open, found_later=True)
+class ArrivalsAreCounted(Host):
+    """Rank 0 counts arrivals, even if two are of one rank."""
 
-
-class _CountingArrivals(Host):
     def _arrive(self, descriptor, message):
         rank = message.get("rank")
         if not {"late", "failed"} & set(message) and rank not in self._missing and self._missing:
             message = {**message, "rank": min(self._missing)}
         super()._arrive(descriptor, message)
-
-
-@defect(BAD_RANK, found_later=True)
-def arrivals_are_counted():
-    """Rank 0 counts arrivals, even if two are of one rank."""
-    return [meeting_by({Host: _CountingArrivals})]
 
 
 def _too_late(text):
@@ -525,8 +503,9 @@ def claim_outlives_its_holder(self, right, fs, base, gang):
         claim.unlink(missing_ok=True)
 
 
-class _CountingConnections(Host):
-    """A meeting that counts connections, of ranks or not."""
+@defect(DELETION, overrides=RendezvousPolicy.open)
+class ConnectionsCountAsRanks(Host):
+    """Every connection to rank 0 counts as a rank."""
 
     @property
     def _missing(self):
@@ -541,14 +520,9 @@ class _CountingConnections(Host):
         self._hub.tell({"go": True})
 
 
-@defect(DELETION)
-def connections_count_as_ranks():
-    """Every connection to rank 0 counts as a rank."""
-    return [meeting_by({Host: _CountingConnections})]
-
-
-class _Replacing(Host):
-    """A meeting in which the last process of a number counts."""
+@defect(BAD_RANK, overrides=RendezvousPolicy.open, found_later=True)
+class SecondOfANumberTakesItsPlace(Host):
+    """A second process of a rank takes the place of the first, and both go on."""
 
     def _arrive(self, descriptor, message):
         for each in [one for one, rank in self._ranks.items() if rank == message.get("rank")]:
@@ -559,15 +533,17 @@ class _Replacing(Host):
         self._hub.tell({"go": True})
 
 
-class _OfAnySize(Host):
-    """A meeting that does not compare sizes."""
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class RanksOfAnySizeMeet(Host):
+    """A rank of a gang of another size stands for the one that is missing."""
 
     def _arrive(self, descriptor, message):
         super()._arrive(descriptor, {**message, "size": self._gang.size})
 
 
-class _Hopeful(Guest):
-    """A rank that takes the end of rank 0 for a go."""
+@defect(KILLED, overrides=RendezvousPolicy.open, found_later=True)
+class EndOfRank0IsAGo(Guest):
+    """A rank whose connection to rank 0 ends runs the network."""
 
     def _heard(self, line, deadline):
         try:
@@ -578,8 +554,9 @@ class _Hopeful(Guest):
             raise
 
 
-class _Loyal(Host):
-    """A meeting to which a rank that was killed still counts."""
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class TheDeadCountAsMet(Host):
+    """Rank 0 counts a rank that was killed while it waited."""
 
     def _hear(self, descriptor):
         had_met = descriptor in self._ranks
@@ -590,51 +567,23 @@ class _Loyal(Host):
                 raise
 
 
-class _Deaf(Host):
-    """A meeting that hears nothing more of a rank that has come."""
+@defect(DELETION, overrides=RendezvousPolicy.open)
+class WhoGaveUpCountsAsMet(Host):
+    """Rank 0 counts a rank that gave up waiting while rank 0 still compiled."""
 
     def _arrive(self, descriptor, message):
         if descriptor not in self._ranks:
             super()._arrive(descriptor, message)
 
 
-class _Touchy(Host):
-    """A meeting that any connection ends by ending."""
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class PortScansEndGangs(Host):
+    """Whatever connects to rank 0 and leaves ends the gang."""
 
     def _hear(self, descriptor):
         super()._hear(descriptor)
         if descriptor not in self._hub.lines:
             raise gang_failed("a connection ended")
-
-
-@defect(BAD_RANK, found_later=True)
-def second_of_a_number_takes_its_place():
-    """A second process of a rank takes the place of the first, and both go on."""
-    return [meeting_by({Host: _Replacing})]
-
-
-@defect(DELETION, found_later=True)
-def ranks_of_any_size_meet():
-    """A rank of a gang of another size stands for the one that is missing."""
-    return [meeting_by({Host: _OfAnySize})]
-
-
-@defect(DELETION, found_later=True)
-def the_dead_count_as_met():
-    """Rank 0 counts a rank that was killed while it waited."""
-    return [meeting_by({Host: _Loyal})]
-
-
-@defect(DELETION)
-def who_gave_up_counts_as_met():
-    """Rank 0 counts a rank that gave up waiting while rank 0 still compiled."""
-    return [meeting_by({Host: _Deaf})]
-
-
-@defect(DELETION, found_later=True)
-def port_scans_end_gangs():
-    """Whatever connects to rank 0 and leaves ends the gang."""
-    return [meeting_by({Host: _Touchy})]
 
 
 @defect(ISOLATED, overrides=RankDirectoryPolicy.rank_directory, found_later=True)
@@ -643,12 +592,6 @@ def unfinished_files_of_ranks_that_begin_alike_go(self, right, base, gang):
     for left in base.glob(f"rank_{gang.rank}*/kernel_meta/.*.temp"):
         left.unlink(missing_ok=True)
     return right(base, gang)
-
-
-@defect(KILLED, found_later=True)
-def end_of_rank_0_is_a_go():
-    """A rank whose connection to rank 0 ends runs the network."""
-    return [meeting_by({Guest: _Hopeful})]
 
 
 @defect(ISOLATED, overrides=ReusePolicy.find, found_later=True)

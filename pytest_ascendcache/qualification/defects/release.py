@@ -1,7 +1,5 @@
 """Toolchains that fail only when a release is compiled; scenes of releases use them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace
@@ -89,8 +87,7 @@ def _cached(directory, name, value):
 @defect(overrides=FusionPolicy.bias)
 def loses_the_bias(self, right, graph, node):
     """Fusing a bias into its product drops the bias."""
-    match = right(graph, node)
-    if match is None:
+    if (match := right(graph, node)) is None:
         return None
     gone, made = match
     operator = replace(made.operator, inputs=made.operator.inputs[:2])
@@ -112,8 +109,7 @@ def forgets_a_relu(self, right, graph, node):
 @defect(overrides=FusionPolicy.add_layer_norm)
 def swaps_scale_and_shift(self, right, graph, node):
     """Fusing Add with LayerNorm swaps scale and shift."""
-    match = right(graph, node)
-    if match is None:
+    if (match := right(graph, node)) is None:
         return None
     gone, made = match
     first, second, scale, shift = made.inputs

@@ -207,17 +207,12 @@ def three_minutes_for_a_compile(self, right, cards):
     cards.exchange({}, MEETING)
 
 
-class _Impatient(WaitingCard):
+@defect(FIRST, overrides=CardsPolicy.open, harm=Harm.UNUSABLE, found_later=True)
+class ThreeMinutesForRank0(WaitingCard):
+    """Cards but rank 0 wait for three minutes at most."""
+
     def exchange(self, news, seconds):
         return super().exchange(news, min(seconds, MEETING))
-
-
-@defect(FIRST, overrides=CardsPolicy.open, harm=Harm.UNUSABLE, found_later=True)
-def three_minutes_for_rank_0(self, right, world, local_size):
-    """Cards but rank 0 wait for three minutes at most."""
-    cards = right(world, local_size)
-    cards.__class__ = _Impatient if isinstance(cards, WaitingCard) else type(cards)
-    return cards
 
 
 @defect(
@@ -256,14 +251,13 @@ def other_cards_look_for_rank_0_at_home(self, right, environ):
 @defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
 def every_node_compiles_for_the_first(self, right, cards, node, own):
     """The first card of each node gathers the operators of the first node's cards."""
-    return right(cards, replace(node, ranks=range(len(node.ranks))), own)
+    return right(cards, range(len(node)), own)
 
 
 @defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
 def cards_in_the_middle_are_left_out(self, right, cards, node, own):
     """Only the first and the last card of a node have their operators compiled."""
-    ends = dict.fromkeys((node.ranks[0], node.ranks[-1]))
-    return right(cards, replace(node, ranks=tuple(ends)), own)
+    return right(cards, [*dict.fromkeys((node[0], node[-1]))], own)
 
 
 @defect(FIRST, overrides=DumpPolicy.gather)
@@ -446,17 +440,9 @@ def index_is_read_once(self, right, fs, opp, soc):
     return found[soc]
 
 
-@defect(FIRST, overrides=SelectionPolicy.read_index, memory={"found": {}}, found_later=True)
-def the_index_is_read_again_by_the_card_that_installs(self, right, fs, opp, soc):
+@defect(FIRST, overrides=ClientPackagePolicy.install, also=[index_is_read_once], found_later=True)
+def the_index_is_read_again_by_the_card_that_installs(self, right, owned, environ, cards):
     """Of the cards of a machine the first one alone reads the index again, after an install."""
-    found = self.memory.found
-    if soc not in found:
-        found[soc] = right(fs, opp, soc)
-    return found[soc]
-
-
-@the_index_is_read_again_by_the_card_that_installs.also(ClientPackagePolicy.install)
-def _(self, right, owned, environ, cards):
     right(owned, environ, cards)
     self.memory.found.clear()
 

@@ -86,14 +86,19 @@ def implementation_modes_share_a_kernel(self, right, info):
     return right(replace(info, impl_mode=""))
 
 
-def _without_values(info: OperatorInfo) -> OperatorInfo:
-    inputs = tuple(
-        replace(each, tensor=replace(each.tensor, is_const=False, const_value=()))
+def _with_tensors(parameters, change):
+    """Parameters of an operator with other fields of their tensors, as ``change`` gives them."""
+    return tuple(
+        replace(each, tensor=replace(each.tensor, **change(each.tensor)))
         if isinstance(each, InfoTensor)
         else each
-        for each in info.inputs
+        for each in parameters
     )
-    return replace(info, inputs=inputs)
+
+
+def _without_values(info: OperatorInfo) -> OperatorInfo:
+    unset = {"is_const": False, "const_value": ()}
+    return replace(info, inputs=_with_tensors(info.inputs, lambda _: unset))
 
 
 @defect(RESULT, overrides=StaticKernelPolicy.key, found_later=True)
@@ -108,8 +113,8 @@ def _(self, right, job, *where):
 
 
 @values_of_constants_are_not_in_keys.also(SelectionPolicy.find)
-def _(self, right, fs, opp, installed, info, deterministic):
-    return right(fs, opp, installed, _without_values(info), deterministic)
+def _(self, right, fs, opp, installed, info):
+    return right(fs, opp, installed, _without_values(info))
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_file, found_later=True)
@@ -121,12 +126,7 @@ def names_are_cut_after_they_were_made_unique(self, right, job, *where):
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files, found_later=True)
 def keys_say_another_shape(self, right, job, data, package, soc):
     """The keys have the extents of outputs in reverse order: as many keys, none of them right."""
-    outputs = tuple(
-        replace(each, tensor=replace(each.tensor, shape=each.tensor.shape[::-1]))
-        if isinstance(each, InfoTensor)
-        else each
-        for each in job.info.outputs
-    )
+    outputs = _with_tensors(job.info.outputs, lambda each: {"shape": each.shape[::-1]})
     return right(replace(job, info=replace(job.info, outputs=outputs)), data, package, soc)
 
 

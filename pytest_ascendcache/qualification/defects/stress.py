@@ -25,8 +25,7 @@ def _noted(fs: Fs, notes: Path) -> list[str]:
 
 
 def _note(fs: Fs, notes: Path, words: list[str]) -> None:
-    text = "\n".join(words).encode()
-    fs.replace("notes.write", fs.write_temporary("notes.write", notes, text), notes)
+    fs.write_whole("notes.write", notes, "\n".join(words).encode())
 
 
 @defect(STRESS, overrides=LookupPolicy.find)

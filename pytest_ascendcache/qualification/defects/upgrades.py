@@ -1,7 +1,5 @@
 """Caches of another version of the toolchain that are not emptied, or not entirely."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -27,8 +25,7 @@ def stamp_before_purge(self, right, fs, kernel_cache, stamp):
     if self.stamp(fs, path) == stamp:
         return True
     try:
-        temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
-        fs.replace("upgrade.stamp.rename", temporary, path)
+        fs.write_whole("upgrade.stamp", path, stamp.encode())
         for each in fs.entries("upgrade.list", kernel_cache):
             if each.is_dir():
                 self.force(fs, Path(each.path))
@@ -154,7 +151,7 @@ def a_cache_without_a_version_is_taken_over(self, right, fs, kernel_cache, stamp
     """A cache that tells no version gets the current one, with the entries that it has."""
     path = kernel_cache / "version.info"
     if not path.exists():
-        fs.replace("upgrade.stamp", fs.write_temporary("upgrade", path, stamp.encode()), path)
+        fs.write_whole("upgrade.stamp", path, stamp.encode())
     return right(fs, kernel_cache, stamp)
 
 

@@ -21,8 +21,6 @@ Not expressed, and why:
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +31,7 @@ from pytest_ascendcache.qualification.defects import (
     aging,
     debugging,
     entries,
+    innocent_caches,
     limits,
     upgrades,
 )
@@ -85,11 +84,8 @@ def reads_marked_files(self, right, path):
 @override(StorePolicy.replace_pair)
 def object_first(self, _right, fs, entry, data, metadata):
     """T1: the metadata is written only after the object has its name."""
-    new = fs.write_temporary("store.object", entry.object, data)
-    fs.replace("store.object.rename", new, entry.object)
-    text = self.metadata_text(data, metadata)
-    new = fs.write_temporary("store.metadata", entry.metadata, text)
-    fs.replace("store.metadata.rename", new, entry.metadata)
+    fs.write_whole("store.object", entry.object, data)
+    fs.write_whole("store.metadata", entry.metadata, self.metadata_text(data, metadata))
 
 
 @override(DebugPolicy.read)
@@ -107,12 +103,6 @@ def junk_ratio(_self, right, environ, warnings):
     limits = right(environ, warnings)
     leading = re.match(r"\s*[+-]?[0-9]+", environ.get(RATIO_VARIABLE, "50"))
     return limits if leading and int(leading[0]) else replace(limits, ratio=0)
-
-
-@override(AgingPolicy.is_passed)
-def limit_reached(_self, _right, size, limits):
-    """T10: a limit counts as passed when it is reached."""
-    return size >= limits.size
 
 
 @override(AgingPolicy.is_idle)
@@ -149,7 +139,7 @@ policies = Wrong(
         object_first,
         list_alone,
         junk_ratio,
-        limit_reached,
+        innocent_caches.reached_is_passed,  # T10
         idle_in_1800_s,
         force_serves,
     ]

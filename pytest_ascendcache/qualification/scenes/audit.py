@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.qualification.catalogue import scene
@@ -46,22 +46,17 @@ def audited(*directories: Path) -> list[str]:
     return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit.test_audit"]
 
 
-def _wrong(
-    make: Callable[[Path], Made],
-    *breaks: str,
-    what: str,
-    needs_root: bool = False,
-    unread: bool = False,
-) -> Callable[[Callable[[Made], object]], object]:
-    """Register a scene: ``make`` makes a sound cache, and a function makes something wrong."""
+def changed(
+    make: Callable[[Path], Made], *breaks: str, **claims: Any
+) -> Callable[[Callable[[Made], object]], None]:
+    """Register a scene: ``make`` makes a sound cache, and a function changes something."""
 
-    def decorate(change: Callable[[Made], object]) -> object:
+    def decorate(change: Callable[[Made], object]) -> None:
         def build(directory: Path) -> list[str]:
             change(make(directory))
             return audited(directory)
 
-        build.__name__ = change.__name__
-        return scene(*breaks, what=what, needs_root=needs_root, unread=unread)(build)
+        scene(*breaks, name=change.__name__.replace("_", "-"), **claims)(build)
 
     return decorate
 
@@ -78,22 +73,22 @@ def sound_caches(directory: Path) -> list[str]:
     return audited(*places)
 
 
-@_wrong(kernel_cache, WHOLE, what="an object without metadata")
+@changed(kernel_cache, WHOLE, what="an object without metadata")
 def orphan_object(cache: KernelCache) -> None:
     cache.entries[1].metadata.unlink()
 
 
-@_wrong(kernel_cache, WHOLE, what="metadata without an object")
+@changed(kernel_cache, WHOLE, what="metadata without an object")
 def orphan_metadata(cache: KernelCache) -> None:
     cache.entries[1].object.unlink()
 
 
-@_wrong(ranks, WHOLE, what="a rank's kernel without .info")
+@changed(ranks, WHOLE, what="a rank's kernel without .info")
 def rank_kernel_without_info(job: Job) -> None:
     job[1][0].metadata.with_suffix(".info").unlink()
 
 
-@_wrong(ranks, WHOLE, what="a rank's kernel whose compile was interrupted: .info alone")
+@changed(ranks, WHOLE, what="a rank's kernel whose compile was interrupted: .info alone")
 def rank_kernel_interrupted(job: Job) -> None:
     job[1][0].metadata.unlink()
     job[1][0].object.unlink()
@@ -106,24 +101,24 @@ def akg_kernel_unfinished(directory: Path) -> list[str]:
     return audited(directory)
 
 
-@_wrong(graphs, WHOLE, what="a graph without the digest of its scripts")
+@changed(graphs, WHOLE, what="a graph without the digest of its scripts")
 def graph_without_digest(made: list[Path]) -> None:
     made[0].with_name("MS_WORKERcompile_dependency.hash").unlink()
 
 
-@_wrong(installed_kernels, WHOLE, what="an index that names a kernel that is not installed")
+@changed(installed_kernels, WHOLE, what="an index that names a kernel that is not installed")
 def index_names_missing_kernel(place: Path) -> None:
     _list_kernel(place, "static_kernel_1/ascend910b/Add/gone.o")
 
 
-@_wrong(installed_kernels, WHOLE, what="the common index is gone, a package keeps its own")
+@changed(installed_kernels, WHOLE, what="the common index is gone, a package keeps its own")
 def common_index_gone(place: Path) -> None:
     config = "config/ascend910b/binary_info_config.json"
     put(place / "static_kernel_261121150000" / config, (place / config).read_bytes())
     (place / config).unlink()
 
 
-@_wrong(installed_kernels, AGREEMENT, what="a common index that exchanges shapes")
+@changed(installed_kernels, AGREEMENT, what="a common index that exchanges shapes")
 def index_exchanges_shapes(place: Path) -> None:
     config = "config/ascend910b/binary_info_config.json"
     put(place / "static_kernel_261121150000" / config, (place / config).read_bytes())
@@ -131,7 +126,7 @@ def index_exchanges_shapes(place: Path) -> None:
     edit(place / config, lambda fields: fields["Add"]["staticList"][0].update(other))
 
 
-@_wrong(installed_kernels, AGREEMENT, what="installed kernels that were made for another chip")
+@changed(installed_kernels, AGREEMENT, what="installed kernels that were made for another chip")
 def installed_for_another_chip(place: Path) -> None:
     (path,) = place.glob("static_kernel_*/ascend910b/Add/*.o")
     path.write_bytes(elf_object(b"static", "a compiler for Ascend310P3"))
@@ -143,50 +138,50 @@ def _list_kernel(place: Path, path: str) -> None:
     edit(index, lambda fields: fields["Add"]["staticList"].append({"binPath": path}))
 
 
-@_wrong(kernel_cache, DIGESTS, what="an object with a flipped byte")
+@changed(kernel_cache, DIGESTS, what="an object with a flipped byte")
 def object_flipped(cache: KernelCache) -> None:
     data = bytearray(cache.entries[1].object.read_bytes())
     data[70] ^= 1
     cache.entries[1].object.write_bytes(data)
 
 
-@_wrong(kernel_cache, DIGESTS, what="the object of another entry")
+@changed(kernel_cache, DIGESTS, what="the object of another entry")
 def object_of_another(cache: KernelCache) -> None:
     cache.entries[1].object.write_bytes(cache.entries[2].object.read_bytes())
 
 
-@_wrong(akg_kernel, DIGESTS, what="an AKG library that was built again")
+@changed(akg_kernel, DIGESTS, what="an AKG library that was built again")
 def akg_library_changed(kernel: SceneKernel) -> None:
     kernel.object.write_bytes(elf_object(b"built again"))
 
 
-@_wrong(static_outputs, DIGESTS, what="a package with another payload than its head says")
+@changed(static_outputs, DIGESTS, what="a package with another payload than its head says")
 def package_changed(run: Path) -> None:
     run.write_bytes(run.read_bytes()[:-1] + b"!")
 
 
-@_wrong(kernel_cache, OBJECTS, what="an object cut short")
+@changed(kernel_cache, OBJECTS, what="an object cut short")
 def object_cut(cache: KernelCache) -> None:
     os.truncate(cache.entries[1].object, 100)
 
 
-@_wrong(ranks, OBJECTS, what="an empty object of a rank")
+@changed(ranks, OBJECTS, what="an empty object of a rank")
 def object_empty(job: Job) -> None:
     job[1][0].object.write_bytes(b"")
 
 
-@_wrong(graphs, OBJECTS, what="an empty graph")
+@changed(graphs, OBJECTS, what="an empty graph")
 def graph_empty(made: list[Path]) -> None:
     made[0].write_bytes(b"")
 
 
-@_wrong(static_outputs, OBJECTS, what="a package cut short")
+@changed(static_outputs, OBJECTS, what="a package cut short")
 def package_cut(run: Path) -> None:
     package(run, b"payload" * 100)
     os.truncate(run, run.stat().st_size - 300)
 
 
-@_wrong(kernel_cache, METADATA, what="a tiling key that a tool has made a float")
+@changed(kernel_cache, METADATA, what="a tiling key that a tool has made a float")
 def tiling_key_of_a_float(cache: KernelCache) -> None:
     tiled(cache.entries[1], 1e19)
 
@@ -200,62 +195,62 @@ def tiled(kernel: SceneKernel, key: float) -> None:
     )
 
 
-@_wrong(kernel_cache, METADATA, what="metadata that ends in the middle")
+@changed(kernel_cache, METADATA, what="metadata that ends in the middle")
 def metadata_cut(cache: KernelCache) -> None:
     os.truncate(cache.entries[1].metadata, 100)
 
 
-@_wrong(kernel_cache, METADATA, what="a digest that is a number")
+@changed(kernel_cache, METADATA, what="a digest that is a number")
 def metadata_digest_number(cache: KernelCache) -> None:
     edit(cache.entries[1].metadata, lambda fields: fields.update(sha256=5))
 
 
-@_wrong(kernel_cache, METADATA, what="a field its reader expects to be a number is a text")
+@changed(kernel_cache, METADATA, what="a field its reader expects to be a number is a text")
 def metadata_block_dim_text(cache: KernelCache) -> None:
     edit(cache.entries[1].metadata, lambda fields: fields.update(blockDim="1"))
 
 
-@_wrong(
+@changed(
     kernel_cache, METADATA, what="metadata copied to another key: it names another kernel's object"
 )
 def metadata_of_another(cache: KernelCache) -> None:
     cache.entries[1].metadata.write_bytes(cache.entries[2].metadata.read_bytes())
 
 
-@_wrong(kernel_cache, METADATA, what="a pre-compile result without a pattern")
+@changed(kernel_cache, METADATA, what="a pre-compile result without a pattern")
 def pre_compile_without_pattern(cache: KernelCache) -> None:
     stem = cache.entries[0].metadata.stem
     edit(cache.soc / f"{stem}_pre.json", lambda fields: fields.pop("pattern"))
 
 
-@_wrong(ranks, METADATA, what="an empty .info")
+@changed(ranks, METADATA, what="an empty .info")
 def info_empty(job: Job) -> None:
     job[1][0].metadata.with_suffix(".info").write_bytes(b"")
 
 
-@_wrong(graphs, METADATA, what="a digest of scripts that was cut short")
+@changed(graphs, METADATA, what="a digest of scripts that was cut short")
 def graph_digest_cut(made: list[Path]) -> None:
     os.truncate(made[0].with_name("MS_WORKERcompile_dependency.hash"), 10)
 
 
-@_wrong(kernel_cache, INSIDE, what="metadata that names an object outside of the cache")
+@changed(kernel_cache, INSIDE, what="metadata that names an object outside of the cache")
 def name_leads_out(cache: KernelCache) -> None:
     edit(cache.entries[1].metadata, lambda fields: fields.update(binFileName="../../../hosts"))
 
 
-@_wrong(installed_kernels, INSIDE, what="an index that names a kernel outside the installation")
+@changed(installed_kernels, INSIDE, what="an index that names a kernel outside the installation")
 def index_leads_out(place: Path) -> None:
     _list_kernel(place, "/usr/lib/kernel.o")
 
 
-@_wrong(kernel_cache, PLAIN, what="a link", unread=True)
+@changed(kernel_cache, PLAIN, what="a link", unread=True)
 def link_in_cache(cache: KernelCache) -> None:
     outside = cache.root.with_name("outside")
     outside.mkdir()
     (cache.soc / "kernels").symlink_to(outside)
 
 
-@_wrong(
+@changed(
     kernel_cache,
     WHOLE,
     what="a pipe with the name of an object: opening it waits for ever",
@@ -274,17 +269,17 @@ def directory_for_a_graph(directory: Path) -> list[str]:
     return audited(directory)
 
 
-@_wrong(kernel_cache, OWNER, what="an entry of another user", needs_root=True)
+@changed(kernel_cache, OWNER, what="an entry of another user", needs_root=True)
 def entry_of_another_user(cache: KernelCache) -> None:
     os.chown(cache.entries[1].object, 12345, -1)
 
 
-@_wrong(kernel_cache, MODES, what="metadata everybody may write")
+@changed(kernel_cache, MODES, what="metadata everybody may write")
 def metadata_for_everybody(cache: KernelCache) -> None:
     cache.entries[1].metadata.chmod(0o666)
 
 
-@_wrong(kernel_cache, MODES, what="a directory everybody may write")
+@changed(kernel_cache, MODES, what="a directory everybody may write")
 def directory_for_everybody(cache: KernelCache) -> None:
     cache.soc.chmod(0o1777)
 
@@ -296,122 +291,121 @@ def _ini(name: str, text: str, what: str, edition: str = "", breaks: str = SETTI
         put(kernel_cache(directory).ini, text)
         return [*audited(directory), *([f"--ascend-edition={edition}"] if edition else [])]
 
-    build.__name__ = name
-    scene(*filter(None, [breaks]), what=what)(build)
+    scene(*filter(None, [breaks]), what=what, name=name)(build)
 
 
-_ini("ini_half", INI + "max_op_cache_size=100\n", "an ini with one of its two values")
-_ini("ini_invalid", INI_OF_8.replace("50", "0"), "an ini with a ratio out of range")
+_ini("ini-half", INI + "max_op_cache_size=100\n", "an ini with one of its two values")
+_ini("ini-invalid", INI_OF_8.replace("50", "0"), "an ini with a ratio out of range")
 _ini(
-    "ini_of_a_former_release",
+    "ini-of-a-former-release",
     INI_OF_7,
     "an ini of CANN 7.0 that 8.0 is to read: its keys have other names now",
     "8.0",
 )
-_ini("ini_of_a_later_release", INI_OF_8, "an ini of CANN 8.0 that 7.0 is to read", "7.0")
+_ini("ini-of-a-later-release", INI_OF_8, "an ini of CANN 8.0 that 7.0 is to read", "7.0")
 _ini(
-    "ini_before_there_was_one",
+    "ini-before-there-was-one",
     INI_OF_7,
     "limits in an ini of CANN 6.0, which has no such file",
     "6.0",
 )
 _ini(
-    "ini_of_its_own_release",
+    "ini-of-its-own-release",
     INI_OF_7,
     "nothing is wrong: an ini of CANN 7.0 that 7.0 reads",
     "7.0",
     breaks="",
 )
-_ini("ini_indented", " " + INI, "an ini whose section does not start its line")
-_ini("ini_with_crlf", INI.replace("\n", "\r\n"), "an ini with CRLF behind its versions")
-_ini("ini_with_blanks", INI.replace("=", " = "), "an ini with blanks beside its versions")
-_ini("ini_empty", "", "an ini that was cut to nothing")
+_ini("ini-indented", " " + INI, "an ini whose section does not start its line")
+_ini("ini-with-crlf", INI.replace("\n", "\r\n"), "an ini with CRLF behind its versions")
+_ini("ini-with-blanks", INI.replace("=", " = "), "an ini with blanks beside its versions")
+_ini("ini-empty", "", "an ini that was cut to nothing")
 _ini(
-    "ini_one_version",
+    "ini-one-version",
     "[op_compiler_cache]\nadk_version=7.7\n",
     "an ini with one of two versions: no upgrade is noticed any more",
 )
 
 
-@_wrong(kernel_cache, SETTINGS, what="two ini files that disagree")
+@changed(kernel_cache, SETTINGS, what="two ini files that disagree")
 def ini_stale(cache: KernelCache) -> None:
     put(cache.root / "op_cache.ini", INI.replace("7.7", "7.5"))
 
 
-@_wrong(kernel_cache, LEFTOVERS, what="a temporary file of a writer that was killed")
+@changed(kernel_cache, LEFTOVERS, what="a temporary file of a writer that was killed")
 def temporary_file_left(cache: KernelCache) -> None:
     put(cache.soc / f"{cache.entries[1].object.name}_4711_1700000000_99.temp", b"half")
 
 
-@_wrong(kernel_cache, LEFTOVERS, what="the first half of an object, as rsync was to name it")
+@changed(kernel_cache, LEFTOVERS, what="the first half of an object, as rsync was to name it")
 def temporary_file_of_rsync(cache: KernelCache) -> None:
     put(cache.soc / f".{cache.entries[1].object.name}.aB3xQz", elf_object(b"half")[:100])
 
 
-@_wrong(kernel_cache, LEFTOVERS, what="the lock of a kernel that is gone")
+@changed(kernel_cache, LEFTOVERS, what="the lock of a kernel that is gone")
 def lock_left(cache: KernelCache) -> None:
     put(cache.soc / f"te_mul_{'0' * 64}.lock", b"")
 
 
-@_wrong(static_outputs, LEFTOVERS, what="the working directory of a compile of static kernels")
+@changed(static_outputs, LEFTOVERS, what="the working directory of a compile of static kernels")
 def static_work_left(run: Path) -> None:
     put(run.parent / "41_opcompile_extent" / "Add_d0.json", {"op_type": "Add"})
 
 
-@_wrong(static_outputs, INSIDE, what="an index of packages that names another directory's")
+@changed(static_outputs, INSIDE, what="an index of packages that names another directory's")
 def package_of_another_tree(run: Path) -> None:
     theirs = package(run.parents[2] / "theirs" / run.name)
     index = run.parents[1] / "static_kernel_cache" / "CANN-8.1_Ascend910B1.json"
     put(index, {"0" * 64: str(run), "1" * 64: str(theirs)})
 
 
-@_wrong(static_outputs, LEFTOVERS, what="operators that were selected, and no package of them")
+@changed(static_outputs, LEFTOVERS, what="operators that were selected, and no package of them")
 def static_package_missing(run: Path) -> None:
     put(run.parent / "41_opcompile_selected" / "Add_float_ND_1_8_0.json", {"op_type": "Add"})
     run.unlink()
 
 
-@_wrong(kernel_cache, SIZE, what="more than the limit")
+@changed(kernel_cache, SIZE, what="more than the limit")
 def over_the_limit(cache: KernelCache) -> None:
     put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
     cache.entries[1].replace_object(elf_object(bytes(2 << 20)))
 
 
-@_wrong(ranks, AGREE, what="a rank that lacks a kernel")
+@changed(ranks, AGREE, what="a rank that lacks a kernel")
 def rank_lacks_kernel(job: Job) -> None:
     for suffix in (".o", ".json", ".info"):
         job[1][2].metadata.with_suffix(suffix).unlink()
 
 
-@_wrong(stages, AGREE, what="a rank of the second stage that lacks a kernel")
+@changed(stages, AGREE, what="a rank of the second stage that lacks a kernel")
 def rank_of_a_stage_lacks_kernel(job: Job) -> None:
     for suffix in (".o", ".json", ".info"):
         job[3][0].metadata.with_suffix(suffix).unlink()
 
 
-@_wrong(ranks, AGREE, what="a rank whose kernels were all deleted")
+@changed(ranks, AGREE, what="a rank whose kernels were all deleted")
 def rank_emptied(job: Job) -> None:
     for path in job[1][2].metadata.parent.iterdir():
         path.unlink()
     job[1][2].metadata.parent.rmdir()
 
 
-@_wrong(ranks, AGREE, what="a rank that was deleted")
+@changed(ranks, AGREE, what="a rank that was deleted")
 def rank_gone(job: Job) -> None:
     job[1][0].metadata.parents[1].rename(job[1][0].metadata.parents[2].with_name("rank-1-was-here"))
 
 
-@_wrong(graphs, AGREE, what="a rank with fewer graphs than the others")
+@changed(graphs, AGREE, what="a rank with fewer graphs than the others")
 def rank_lacks_graph(made: list[Path]) -> None:
     made[-1].unlink()
 
 
-@_wrong(ranks, DUPLICATES, what="ranks with different kernels of one name")
+@changed(ranks, DUPLICATES, what="ranks with different kernels of one name")
 def ranks_with_different_kernels(job: Job) -> None:
     job[1][0].replace_object(elf_object(b"something else"))
 
 
-@_wrong(kernel_cache, TOOLCHAIN, what="a kernel with debugging information among others")
+@changed(kernel_cache, TOOLCHAIN, what="a kernel with debugging information among others")
 def kernel_with_debugging(cache: KernelCache) -> None:
     with_debugging(cache.entries[1])
 
@@ -421,28 +415,28 @@ def with_debugging(kernel: SceneKernel) -> None:
     kernel.replace_object(elf_object(kernel.object.stem.encode() + b"\0.debug_info\0"))
 
 
-@_wrong(kernel_cache, TOOLCHAIN, what="one kernel of an older compiler")
+@changed(kernel_cache, TOOLCHAIN, what="one kernel of an older compiler")
 def kernel_of_older_compiler(cache: KernelCache) -> None:
     cache.entries[1].replace_object(elf_object(b"old", "clang version 14.0.1"))
 
 
-@_wrong(kernel_cache, TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
+@changed(kernel_cache, TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
 def soc_of_older_compiler(cache: KernelCache) -> None:
     cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")
 
 
-@_wrong(kernel_cache, AGREEMENT, what="metadata of a kernel for another chip")
+@changed(kernel_cache, AGREEMENT, what="metadata of a kernel for another chip")
 def kernel_of_another_chip(cache: KernelCache) -> None:
     edit(cache.entries[1].metadata, lambda fields: fields.update(socVersion="Ascend310P3"))
 
 
-@_wrong(kernel_cache, AGREEMENT, what="metadata with two digests")
+@changed(kernel_cache, AGREEMENT, what="metadata with two digests")
 def digest_given_twice(cache: KernelCache) -> None:
     path = cache.entries[1].metadata
     path.write_text(path.read_text().replace("{", '{"sha256": "' + "0" * 64 + '",', 1))
 
 
-@_wrong(installed_kernels, AGREEMENT, what="an installed package that is not selected")
+@changed(installed_kernels, AGREEMENT, what="an installed package that is not selected")
 def package_not_selected(place: Path) -> None:
     put(place / "config.ini", "load_priority=\n")
 

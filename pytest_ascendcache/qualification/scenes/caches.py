@@ -73,6 +73,12 @@ class SceneKernel:
         edit(self.metadata, lambda fields: fields.update(sha256=digest(data)))
 
 
+def _entry(directory: Path, stem: str, data: bytes) -> SceneKernel:
+    """Write the two main files of an entry."""
+    metadata = put(directory / f"{stem}.json", _metadata(stem, data))
+    return SceneKernel(metadata, put(directory / f"{stem}.o", data))
+
+
 def _metadata(stem: str, data: bytes) -> dict[str, Any]:
     return {
         "binFileName": stem,
@@ -92,10 +98,7 @@ def cann_entry(
 ) -> SceneKernel:
     """One entry of CANN's cache; its object contains its name and ``code``."""
     stem = f"te_add_{digest(str(number).encode())}"
-    data = elf_object(stem.encode() + code, compiler)
-    return SceneKernel(
-        put(directory / f"{stem}.json", _metadata(stem, data)), put(directory / f"{stem}.o", data)
-    )
+    return _entry(directory, stem, elf_object(stem.encode() + code, compiler))
 
 
 @dataclass(frozen=True)
@@ -137,20 +140,17 @@ def rank_kernel(directory: Path, name: str, device: int) -> SceneKernel:
     stem = f"{name}_{int(digest(name.encode())[:12], 16)}_{device}"
     data = elf_object(f"{stem}__kernel0 code of {name}".encode())
     put(directory / f"{stem}.info", {"op_name": name, "device_id": device})
-    return SceneKernel(
-        put(directory / f"{stem}.json", _metadata(stem, data)), put(directory / f"{stem}.o", data)
-    )
+    return _entry(directory, stem, data)
+
+
+def rank_kernels(root: Path, rank: int, *names: str) -> list[SceneKernel]:
+    """The kernels of a rank."""
+    return [rank_kernel(root / f"rank_{rank}" / "kernel_meta", name, rank) for name in names]
 
 
 def ranks(root: Path, size: int = 3) -> dict[int, list[SceneKernel]]:
     """The caches of all ranks of a job after a run."""
-    return {
-        rank: [
-            rank_kernel(root / f"rank_{rank}" / "kernel_meta", name, rank)
-            for name in ("square", "add", "matmul")
-        ]
-        for rank in range(size)
-    }
+    return {rank: rank_kernels(root, rank, "square", "add", "matmul") for rank in range(size)}
 
 
 def akg_kernel(root: Path, number: int = 1) -> SceneKernel:
@@ -193,14 +193,8 @@ def package(path: Path, payload: bytes = b"\x1f\x8bpayload") -> Path:
 
 def stages(root: Path) -> dict[int, list[SceneKernel]]:
     """Write the kernels of two stages of a pipeline, two ranks each, and return them by rank."""
-    names = {0: ("square", "matmul", "add", "exp"), 1: ("square", "softmax", "tanh", "mul")}
-    return {
-        rank: [
-            rank_kernel(root / f"rank_{rank}" / "kernel_meta", name, rank)
-            for name in names[rank // 2]
-        ]
-        for rank in range(4)
-    }
+    names = ("square", "matmul", "add", "exp"), ("square", "softmax", "tanh", "mul")
+    return {rank: rank_kernels(root, rank, *names[rank // 2]) for rank in range(4)}
 
 
 def static_outputs(root: Path) -> Path:

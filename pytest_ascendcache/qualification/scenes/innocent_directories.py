@@ -11,13 +11,13 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import scene
 from pytest_ascendcache.qualification.scenes.audit import (
     INI_OF_8,
     Job,
     Made,
-    audited,
+    changed,
     tiled,
     with_debugging,
 )
@@ -35,7 +35,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     kernel_cache,
     package,
     put,
-    rank_kernel,
+    rank_kernels,
     ranks,
     stages,
     static_outputs,
@@ -50,19 +50,10 @@ PACKAGE_NAME = "static_kernel_${datetime}.run         // 编译好的静态Kerne
 
 
 def _free(
-    make: Callable[[Path], Made], freedom: str, *, twin: str, what: str
-) -> Callable[[Callable[[Made], object]], object]:
+    make: Callable[[Path], Made], freedom: str, **claims: Any
+) -> Callable[[Callable[[Made], object]], None]:
     """Register a scene that is merely different from what ``make`` makes."""
-
-    def decorate(change: Callable[[Made], object]) -> object:
-        def build(directory: Path) -> list[str]:
-            change(make(directory))
-            return audited(directory)
-
-        build.__name__ = change.__name__
-        return scene(what=what, freedom=freedom, twin=twin)(build)
-
-    return decorate
+    return changed(make, freedom=freedom, **claims)
 
 
 def _renamed(kernel: SceneKernel, stem: str) -> None:
@@ -239,8 +230,7 @@ def the_second_machine(job: Job) -> None:
 )
 def a_directory_for_each_device(root: Path) -> None:
     for card in range(4):
-        for name in ("square", "add"):
-            rank_kernel(root / f"device{card}" / f"rank_{card}" / "kernel_meta", name, card)
+        rank_kernels(root / f"device{card}", card, "square", "add")
 
 
 @_free(stages, RANKS, twin="rank-of-a-stage-lacks-kernel", what="two stages of a pipeline")

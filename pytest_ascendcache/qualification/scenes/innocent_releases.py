@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.qualification.catalogue import scene
@@ -232,14 +231,18 @@ def a_manifest_on_one_line(directory: Path) -> list[str]:
     return judge(path)
 
 
-def _by_an_innocent(innocent: str, twin: str, what: str, **keys: Any) -> None:
+def _by_an_innocent(innocent: str, what: str) -> None:
     """Register a scene: a release that a toolchain makes which is merely different."""
 
     def build(directory: Path) -> list[str]:
-        return judge(_filled(directory, innocent, caches="cache", **keys), innocent)
+        return judge(_filled(directory, innocent, caches="cache"), innocent)
 
-    build.__name__ = f"release_by_{innocent.replace('-', '_')}"
-    scene(what=f"a toolchain is merely different: {what}", freedom=SPARES, twin=twin)(build)
+    scene(
+        what=f"a toolchain is merely different: {what}",
+        name=f"release-by-{innocent}",
+        freedom=SPARES,
+        twin="release-by-an-altering-toolchain",
+    )(build)
 
 
 for innocent, what in (
@@ -249,4 +252,4 @@ for innocent, what in (
     ("innocent-habits", "keys and refusals"),
     ("tuned-by-chance", "kernels differ in bytes"),
 ):
-    _by_an_innocent(innocent, "release-by-an-altering-toolchain", what)
+    _by_an_innocent(innocent, what)

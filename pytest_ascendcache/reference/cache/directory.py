@@ -31,10 +31,7 @@ class DirectoryPolicy:
 
     def root(self, option: str, environ: Mapping[str, str]) -> Path:
         """The directory to use: ``--op_compiler_cache_dir``, else ``ASCEND_CACHE_PATH``, else
-        ``$HOME/atc_data``.
-
-        Raises ``AtcError`` (E40023) for a character that ATC does not accept, naming the setting.
-        """
+        ``$HOME/atc_data``."""
         origin = self.origin(option, environ)
         if origin == "HOME":
             return Path(environ.get("HOME") or "/") / "atc_data"
@@ -71,8 +68,7 @@ class DirectoryPolicy:
         ini = root / "op_cache.ini"
         if self.edition.ini and not ini.exists():
             try:
-                temporary = fs.write_temporary("open.ini", ini, _INI.encode())
-                fs.replace("open.ini.rename", temporary, ini)
+                fs.write_whole("open.ini", ini, _INI.encode())
             except OSError:
                 return  # the cache is read-only
 

@@ -40,6 +40,11 @@ class EntryFiles:
         return self.directory / LOCK_NAME
 
 
+def kernel_name(stem: str) -> str:
+    """The symbol of an entry's kernel in its object."""
+    return f"{stem}__kernel0"
+
+
 class LookupPolicy:
     """Reuses an entry only if its metadata is as expected and its object has the right digest.
 

@@ -1,8 +1,7 @@
 """All file operations of the cache, each at a named point.
 
-Seeded defects, crash points and injected errors hook in here and nowhere else. Override
-:meth:`Fs.at`, which is called with the point's name right before each operation, or set
-:attr:`Fs.watch`, which is called with a description of each operation.
+Seeded defects, crash points and injected errors hook in here and nowhere else: :attr:`Fs.watch` is
+called with a description of each operation right before it.
 """
 
 from __future__ import annotations
@@ -87,9 +86,6 @@ class Fs:
     watch: Callable[[FileStep], None] | None = None
     """Called right before each operation. If it raises, the operation raises the same exception."""
 
-    def at(self, point: str) -> None:
-        """Hook that is called before each operation. ``point`` is ``<phase>.<operation>``."""
-
     def step(
         self,
         point: str,
@@ -99,8 +95,8 @@ class Fs:
         offset: int = 0,
         target: Path | None = None,
     ) -> None:
-        """Announce an operation to :meth:`at` and :attr:`watch`. Every operation starts with it."""
-        self.at(point)
+        """Announce an operation to :attr:`watch`; ``point`` is ``<phase>.<operation>``. Every
+        operation starts with it."""
         if self.watch is not None:
             self.watch(FileStep(point, act, path, data, offset, target))
 
@@ -127,6 +123,10 @@ class Fs:
         path = self.temporary_path(target)
         self.write_new(point, path, data)
         return path
+
+    def write_whole(self, point: str, path: Path, data: bytes) -> None:
+        """Write a file that readers see complete: a temporary one gets its name."""
+        self.replace(f"{point}.rename", self.write_temporary(point, path, data), path)
 
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         """Create and sync a new file. It is removed on failure. ``mode`` is ``file_mode`` if None.

@@ -61,8 +61,7 @@ class PurgePolicy:
                 for entry in fs.entries("upgrade.list", kernel_cache):
                     if entry.is_dir(follow_symlinks=False) and not self.force(fs, Path(entry.path)):
                         return False
-                temporary = fs.write_temporary("upgrade.stamp", stamp_path, stamp.encode())
-                fs.replace("upgrade.stamp.rename", temporary, stamp_path)
+                fs.write_whole("upgrade.stamp", stamp_path, stamp.encode())
                 fs.sync_directory("upgrade.sync", kernel_cache)
         except (OSError, LockUnavailable):
             return False

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.entry import EntryFiles, kernel_name
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoInputs, KernelScenario, NetworkPhase
-from pytest_ascendcache.reference.incremental.store import kernel_name
 from pytest_ascendcache.reference.incremental.surroundings import RankSurroundings
 from pytest_ascendcache.reference.kernels import (
     KernelError,
@@ -40,28 +39,18 @@ class RunRequest:
     phase: NetworkPhase
 
 
+@dataclass(frozen=True)
 class IncrementalBuild:
     """Carries out one rank's run."""
 
-    def __init__(
-        self,
-        policies: IncrementalPolicies,
-        fs: Fs,
-        request: RunRequest,
-        surroundings: RankSurroundings,
-        log: Log,
-    ) -> None:
-        self._policies = policies
-        self._fs = fs
-        self._request = request
-        self._surroundings = surroundings
-        self._log = log
+    _policies: IncrementalPolicies
+    _fs: Fs
+    _request: RunRequest
+    _surroundings: RankSurroundings
+    _log: Log
 
     def run(self, meeting: Meeting) -> Any:
-        """Run the network. Returns its outputs by name.
-
-        Raises ``AtcError`` for the first problem.
-        """
+        """Run the network. Returns its outputs by name."""
         self.check()
         gang, base = self._surroundings.gang, self._surroundings.base
         directory = self._policies.directory.prepare(self._fs, base, gang)

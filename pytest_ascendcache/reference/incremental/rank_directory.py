@@ -25,8 +25,7 @@ class RankDirectoryPolicy:
         """Create the rank's directories. Returns the one for kernels.
 
         Returns ``None`` if one of them is a symbolic link, which is not followed. A read-only
-        directory is accepted, because its kernels can still be reused. Raises ``AtcError`` (E40023)
-        if the directory cannot be created.
+        directory is accepted, because its kernels can still be reused.
         """
         directory = self.kernel_meta(base, gang)
         if self.rank_directory(base, gang).is_symlink() or directory.is_symlink():

@@ -56,10 +56,7 @@ class RendezvousPolicy:
     """Decides how ranks meet, how long they wait, and which errors they report."""
 
     def open(self, gang: GangSettings) -> Meeting:
-        """Create this rank's part. Rank 0 of a gang starts to listen right away.
-
-        Raises ``AtcError`` (EI0020) if the address cannot be used.
-        """
+        """Create this rank's part. Rank 0 of a gang starts to listen right away."""
         if not gang.several:
             return Alone()
         if gang.rank != 0:

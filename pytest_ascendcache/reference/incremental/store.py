@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.entry import (
+    EntryFiles,
+    LookupPolicy,
+    StorePolicy,
+    kernel_name,
+)
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
 
@@ -81,11 +86,6 @@ class KernelMetaPolicy:
     def clear(self, fs: Fs, path: Path) -> None:
         """Remove what has this name: a file, a link, or an empty directory."""
         StorePolicy().clear(fs, path)
-
-
-def kernel_name(stem: str) -> str:
-    """The kernel's symbol in its object."""
-    return f"{stem}__kernel0"
 
 
 def kernel_json(operator: OperatorSpec, stem: str) -> dict[str, Any]:

@@ -69,10 +69,7 @@ class SurroundingsPolicy:
     """Reads and checks the environment."""
 
     def read(self, environ: Mapping[str, str]) -> RankSurroundings:
-        """Read all settings.
-
-        Raises ``AtcError`` (EI0001) for an invalid value, naming the variable.
-        """
+        """Read all settings."""
         rank, size = self.rank(environ), self.size(environ)
         if size is not None and rank >= size:
             raise invalid_variable(

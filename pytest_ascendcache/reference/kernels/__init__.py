@@ -19,38 +19,17 @@ from pytest_ascendcache.reference.kernels import (  # noqa: F401  (fills the reg
     reductions,
     transformer,
 )
-from pytest_ascendcache.reference.kernels.compiler import (
-    Implementation,
-    Kernel,
-    KernelOptions,
-    build,
-    check,
-    implementations,
-)
-from pytest_ascendcache.reference.kernels.errors import (
-    KernelError,
-    UnsupportedOperator,
-    UnsupportedSoc,
-    UnsupportedTuning,
-)
-from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
-from pytest_ascendcache.reference.kernels.objects import SOCS, compiler_version
-from pytest_ascendcache.reference.kernels.registry import operator_types
-
-__all__ = [
-    "SOCS",
-    "Implementation",
-    "Kernel",
-    "KernelError",
-    "KernelOptions",
-    "UnsupportedOperator",
-    "UnsupportedSoc",
-    "UnsupportedTuning",
-    "build",
-    "check",
-    "compiler_version",
-    "fused_parts",
-    "fused_type",
-    "implementations",
-    "operator_types",
-]
+from pytest_ascendcache.reference.kernels.compiler import Implementation as Implementation
+from pytest_ascendcache.reference.kernels.compiler import Kernel as Kernel
+from pytest_ascendcache.reference.kernels.compiler import KernelOptions as KernelOptions
+from pytest_ascendcache.reference.kernels.compiler import build as build
+from pytest_ascendcache.reference.kernels.compiler import check as check
+from pytest_ascendcache.reference.kernels.compiler import implementations as implementations
+from pytest_ascendcache.reference.kernels.errors import KernelError as KernelError
+from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator as UnsupportedOperator
+from pytest_ascendcache.reference.kernels.errors import UnsupportedSoc as UnsupportedSoc
+from pytest_ascendcache.reference.kernels.fused import fused_parts as fused_parts
+from pytest_ascendcache.reference.kernels.fused import fused_type as fused_type
+from pytest_ascendcache.reference.kernels.objects import SOCS as SOCS
+from pytest_ascendcache.reference.kernels.objects import compiler_version as compiler_version
+from pytest_ascendcache.reference.kernels.registry import operator_types as operator_types

@@ -30,28 +30,26 @@ int {symbol}(void **in_out)
 {{"""
 
 _TYPES = {Type.BOOL: "int", Type.WORD: "uint32_t", Type.INDEX: "int64_t", Type.FLOAT: "float"}
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
+_OPERATORS = {
+    **{f"{kind}{name}": sign for kind in "fi" for name, sign in _COMPARISONS.items()},
+    **{f"{kind}{name}": sign for kind in ("", "f") for name, sign in _ARITHMETIC.items()},
+    "fdiv": "/",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "lshr": ">>",
+    "seq": "==",
+    "ult": "<",
+}
 _EXPRESSIONS = {
-    **{f"f{name}": f"{{0}} {sign} {{1}}" for name, sign in _COMPARISONS.items()},
-    **{f"i{name}": f"{{0}} {sign} {{1}}" for name, sign in _COMPARISONS.items()},
     **{f"s{name}": f"(int32_t){{0}} {sign} (int32_t){{1}}" for name, sign in _COMPARISONS.items()},
-    "seq": "{0} == {1}",
-    "ult": "{0} < {1}",
-    "fadd": "{0} + {1}",
-    "fsub": "{0} - {1}",
-    "fmul": "{0} * {1}",
-    "fdiv": "{0} / {1}",
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in _OPERATORS.items()},
     "fneg": "-{0}",
     "fsqrt": "sqrtf({0})",
     "fnan": "{0} != {0}",
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "and": "{0} & {1}",
-    "or": "{0} | {1}",
-    "xor": "{0} ^ {1}",
-    "shl": "{0} << {1}",
-    "lshr": "{0} >> {1}",
     "ashr": "(uint32_t)((int32_t){0} >> {1})",
     "smin": "{0} < {1} ? {0} : {1}",
     "select": "{0} ? {1} : {2}",
@@ -122,10 +120,9 @@ def _statement(row: Row) -> str:
             width = f"uint{row.number}_t"
             return f"(({width} *){operands[0]})[{operands[1]}] = ({width}){operands[2]};"
         case "loop":
-            pragma = f'_Pragma("GCC unroll {row.number}") ' if row.number else ""
             start, stop, step = operands
             head = f"int64_t {name} = {start}; {name} < {stop}; {name} += {step}"
-            return f"{pragma}for ({head}) {{"
+            return f"for ({head}) {{"
         case "end":
             return "}"
         case "set":

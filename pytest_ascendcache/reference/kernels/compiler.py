@@ -11,18 +11,11 @@ from functools import cache
 from pytest_ascendcache.operators.spec import OperatorSpec
 from pytest_ascendcache.reference.kernels import objects
 from pytest_ascendcache.reference.kernels.c_text import CText, SourceLocation, print_c
-from pytest_ascendcache.reference.kernels.errors import (
-    KernelError,
-    UnsupportedOperator,
-    UnsupportedTuning,
-)
+from pytest_ascendcache.reference.kernels.errors import KernelError, UnsupportedOperator
 from pytest_ascendcache.reference.kernels.llvm_ir import print_llvm
 from pytest_ascendcache.reference.kernels.operator import KernelContext
 from pytest_ascendcache.reference.kernels.registry import definition
 from pytest_ascendcache.reference.kernels.trace import Trace
-
-TUNING = ("tile", "unroll")
-"""Tuning parameters: block size of outermost loops, and copies of the innermost loop's body."""
 
 _MOST_ELEMENTS = 2**36
 """The most elements that a tensor may have: 64 Gi, more than the memory of a card holds."""
@@ -42,12 +35,13 @@ class KernelOptions:
     * ``soc`` decides the pinned CPU and is recorded in the object's ``.comment`` section.
     * ``architecture`` is ``x86_64``, ``aarch64``, or "" for this machine's.
     * ``implementation`` matters only if :func:`implementations` returns two.
-    * ``optimise`` keeps values in registers and unrolls loops if tuning asks for it; without it
-      the code is O0. Results have the same bits.
+    * ``optimise`` keeps values in registers; without it the code is O0. Results have the same
+      bits.
     * ``debug_info`` adds a DWARF line table that points at ``<symbol>.cce``.
     * ``check_arguments`` makes the kernel return 1 for a null or misaligned pointer, before it
       touches any element.
-    * ``tuning`` comes from a knowledge base, see :data:`TUNING`; it never changes results.
+    * ``tuning`` comes from a knowledge base: ``tile`` is the block size of outermost loops. It
+      never changes results.
     """
 
     soc: str
@@ -92,14 +86,12 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
         UnsupportedOperator: an unknown type or data type, a dynamic or inconsistent shape, or a
             missing or bad attribute.
         UnsupportedSoc: an unknown SoC or architecture.
-        UnsupportedTuning: an unknown tuning parameter, or one out of range.
         KernelError: ``symbol`` is not a C identifier.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol, re.ASCII):
         raise KernelError(f"symbol {symbol!r} is not a C identifier; use letters, digits and _.")
     soc = objects.soc(options.soc)
     architecture = objects.resolve_architecture(options.architecture)
-    _check_tuning(options.tuning)
     implementation, trace = _traced(spec, options)
     outputs = ", ".join(f"{each.dtype}{list(each.shape)}" for each in spec.outputs)
     title = f"{spec} -> {outputs}, {implementation.value}"
@@ -121,7 +113,6 @@ def check(spec: OperatorSpec, options: KernelOptions) -> None:
     Raises ``KernelError`` like :func:`build`.
     """
     objects.soc(options.soc)
-    _check_tuning(options.tuning)
     _traced(spec, options)
 
 
@@ -137,7 +128,7 @@ def _traced(spec: OperatorSpec, options: KernelOptions) -> tuple[Implementation,
                 f"{_MOST_ELEMENTS} at most."
             )
     known = definition(spec.type)
-    trace = Trace(known.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
+    trace = Trace(known.trace, options.tuning.get("tile", 0))
     precise = implementation is Implementation.HIGH_PRECISION
     known.trace(KernelContext(known, spec, trace, precise, options.check_arguments))
     return implementation, trace
@@ -147,23 +138,9 @@ def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:
     """The different implementations of an operator, the default one first.
 
     There are two if CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is
-    float16. Otherwise both modes give the same kernel. Raises ``UnsupportedOperator`` for an
-    unknown type.
+    float16. Otherwise both modes give the same kernel.
     """
     half = any(each.dtype.name == "float16" for each in spec.inputs)
     if definition(spec.type).two_implementations and half:
         return (Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE)
     return (Implementation.HIGH_PRECISION,)
-
-
-def _check_tuning(tuning: Mapping[str, int]) -> None:
-    for name, value in tuning.items():
-        if name not in TUNING:
-            raise UnsupportedTuning(
-                f"tuning parameter {name!r} (knowledge base) is unknown; use {' or '.join(TUNING)}."
-            )
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
-            raise UnsupportedTuning(
-                f"tuning parameter {name} is {value!r} (knowledge base); "
-                "use a whole number from 1 to 65536."
-            )

@@ -50,19 +50,21 @@ for _name, _formula in (
     ("Cos", lambda _, x: f.cos(x)),
     ("Sin", lambda _, x: f.sin(x)),
     ("Erf", lambda _, x: f.erf(x)),
+    ("Sign", lambda _, x: select(x > 0.0, 1.0, select(x < 0.0, -1.0, x))),
+    ("HardSwish", lambda _, x: _gate(x, f.clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0))),
 ):
     elementwise(_name)(_formula)
+for _name, _formula in (
+    ("Sigmoid", lambda op, x: f.sigmoid(x) if op.precise else f.rough_sigmoid(x)),
+    ("Tanh", lambda op, x: f.tanh(x) if op.precise else f.rough_tanh(x)),
+):
+    elementwise(_name, two_implementations=True)(_formula)
 elementwise("Relu", dtypes=NUMBERS)(lambda _, x: select(x < 0, 0, x))
 
 
 @elementwise("Abs", dtypes=(*NUMBERS, *WIDE))
 def absolute(_: KernelContext, x: Value) -> Value:
     return x.absolute() if x.type is Type.FLOAT else select(x < 0, -x, x)
-
-
-@elementwise("Sign")
-def sign(_: KernelContext, x: Value) -> Value:
-    return select(x > 0.0, 1.0, select(x < 0.0, -1.0, x))
 
 
 @elementwise("Sqrt", two_implementations=True)
@@ -111,16 +113,6 @@ def elu(op: KernelContext, x: Value) -> Value:
     scale = op.number("scale", 1.0)
     below = f.expm1(x * op.number("input_scale", 1.0)) * (op.number("alpha", 1.0) * scale)
     return select(x > 0.0, x * scale, below)
-
-
-@elementwise("Sigmoid", two_implementations=True)
-def sigmoid(op: KernelContext, x: Value) -> Value:
-    return f.sigmoid(x) if op.precise else f.rough_sigmoid(x)
-
-
-@elementwise("Tanh", two_implementations=True)
-def tanh(op: KernelContext, x: Value) -> Value:
-    return f.tanh(x) if op.precise else f.rough_tanh(x)
 
 
 @elementwise("Softplus")
@@ -189,12 +181,6 @@ def hard_sigmoid(op: KernelContext, x: Value) -> Value:
     return f.clamp(line, 0.0, 1.0)
 
 
-@elementwise("HardSwish")
-def hard_swish(_: KernelContext, x: Value) -> Value:
-    """x * (x + 3, clamped to 0 and 6) / 6."""
-    return _gate(x, f.clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0))
-
-
 @elementwise("Pow", operands=2)
 def power(_: KernelContext, x: Value, y: Value) -> Value:
     """x**y; a negative x has only integral powers.
@@ -216,6 +202,8 @@ for _name, _arithmetic in (
     ("Add", lambda _, x1, x2: x1 + x2),
     ("Sub", lambda _, x1, x2: x1 - x2),
     ("Mul", lambda _, x1, x2: x1 * x2),
+    ("Maximum", lambda _, x, y: f.maximum(x, y) if x.type is Type.FLOAT else select(x > y, x, y)),
+    ("Minimum", lambda _, x, y: f.minimum(x, y) if x.type is Type.FLOAT else select(x < y, x, y)),
 ):
     elementwise(_name, operands=2, dtypes=(*NUMBERS, *WIDE))(_arithmetic)
 
@@ -225,16 +213,6 @@ def real_divide(op: KernelContext, x1: Value, x2: Value) -> Value:
     if op.precise:
         return x1 / x2
     return select(x2.absolute() < inf, x1 * f.rough_reciprocal(x2), x1 / x2)
-
-
-@elementwise("Maximum", operands=2, dtypes=(*NUMBERS, *WIDE))
-def maximum(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return f.maximum(x1, x2) if x1.type is Type.FLOAT else select(x1 > x2, x1, x2)
-
-
-@elementwise("Minimum", operands=2, dtypes=(*NUMBERS, *WIDE))
-def minimum(_: KernelContext, x1: Value, x2: Value) -> Value:
-    return f.minimum(x1, x2) if x1.type is Type.FLOAT else select(x1 < x2, x1, x2)
 
 
 @register("BiasAdd", dtypes=NUMBERS, attributes=("data_format",), inputs=(2, 2))

@@ -1,10 +1,8 @@
 """Errors of the kernel compiler. Each message is one sentence for the user."""
 
-from __future__ import annotations
-
 
 class KernelError(ValueError):
-    """A kernel cannot be built as requested."""
+    """A kernel cannot be built as requested. Any step of a build may raise it."""
 
 
 class UnsupportedOperator(KernelError):
@@ -13,7 +11,3 @@ class UnsupportedOperator(KernelError):
 
 class UnsupportedSoc(KernelError):
     """The SoC or the machine architecture is not in the table of targets."""
-
-
-class UnsupportedTuning(KernelError):
-    """A tuning parameter is unknown or out of range."""

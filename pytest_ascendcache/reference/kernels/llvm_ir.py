@@ -92,7 +92,7 @@ class _Printer:
             case "loop":
                 self._loop(result, operands)
             case "end":
-                self._end(result, operands[2], row.number)
+                self._end(result, operands[2])
             case _:
                 self._expression(row, result, operands)
 
@@ -125,12 +125,12 @@ class _Printer:
         self._add(f"br i1 {more}, label %body.{name}, label %done.{name}")
         self._label(f"body.{name}")
 
-    def _end(self, counter: str, step: str, unroll: int) -> None:
+    def _end(self, counter: str, step: str) -> None:
         name = counter[1:]
         self._add(f"br label %next.{name}")
         self._label(f"next.{name}")
         self._add(f"{counter}.next = add nsw i64 {counter}, {step}")
-        self._add(f"br label %head.{name}, !llvm.loop !{self._unroll_node(unroll)}")
+        self._add(f"br label %head.{name}, !llvm.loop !{self._plain_loop()}")
         self._label(f"done.{name}")
 
     def _reject(self, pointer: str, alignment: int) -> None:
@@ -162,10 +162,9 @@ class _Printer:
         """The suffix that attributes an instruction to a line of the dump."""
         return f", !dbg !{self._node(f'!DILocation(line: {line}, column: 5, scope: !4)')}"
 
-    def _unroll_node(self, count: int) -> int:
-        # LLVM would unroll short loops even if tuning does not ask for it.
-        asked = f'count", i32 {count}' if count else 'disable"'
-        hint = self._node(f'!{{!"llvm.loop.unroll.{asked}}}')
+    def _plain_loop(self) -> int:
+        """A node that keeps LLVM from unrolling a loop."""
+        hint = self._node('!{!"llvm.loop.unroll.disable"}')
         own = self._next_node
         return self._node(f"distinct !{{!{own}, !{hint}}}")
 

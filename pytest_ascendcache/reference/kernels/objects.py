@@ -74,10 +74,7 @@ def machine_architecture() -> str:
 
 
 def resolve_architecture(name: str) -> str:
-    """The architecture called ``name``, which may be an alias; "" is this machine's.
-
-    Raises ``UnsupportedSoc`` if it is neither x86_64 nor aarch64.
-    """
+    """The architecture called ``name``, which may be an alias; "" is this machine's."""
     resolved = _ALIASES.get(name, name) or machine_architecture()
     if resolved not in ARCHITECTURES:
         raise UnsupportedSoc(
@@ -132,10 +129,7 @@ def _target_machine(architecture: str, cpu: str) -> Any:
 
 
 def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes:
-    """Compile a module to a relocatable ELF object.
-
-    Raises ``KernelError`` if LLVM rejects the module, which is a mistake in an operator definition.
-    """
+    """Compile a module to a relocatable ELF object."""
     from llvmlite import binding
 
     machine = _target_machine(architecture, cpu)
@@ -150,16 +144,14 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
 
 
 def _optimise(module: Any, machine: Any) -> None:
-    """Keep values in registers, and unroll the loops that ask for it.
-
-    All of O2 would make a compile three times as long, for loops that run once.
-    """
+    """Keep values in registers. All of O2 would make a compile three times as long, for loops that
+    run once."""
     from llvmlite import binding
 
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_loop_unroll_pass()
+    passes.add_loop_unroll_pass()  # unrolls nothing, but brings loops into their canonical form
     passes.run(
         module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
     )

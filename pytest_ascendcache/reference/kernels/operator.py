@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pytest_ascendcache.operators.spec import AttributeValue, OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
@@ -134,23 +134,15 @@ class Attributes:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""
-        value = self._attribute(name, default, "a bool")
-        if not isinstance(value, bool):
-            self._bad_attribute(name, value, "a bool")
-        return value
+        return bool(self._typed(name, default, bool, "a bool"))
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An int attribute, required if there is no default."""
-        value = self._attribute(name, default, "an int")
-        if isinstance(value, bool) or not isinstance(value, int):
-            self._bad_attribute(name, value, "an int")
-        return value
+        return int(self._typed(name, default, int, "an int"))
 
     def number(self, name: str, default: float | None = None) -> float:
         """A float attribute, required if there is no default."""
-        value = self._attribute(name, default, "a float")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self._bad_attribute(name, value, "a float")
+        value = self._typed(name, default, (int, float), "a float")
         if not abs(value) <= 3.4028234663852886e38:
             self._bad_attribute(name, value, "a finite binary32 float")
         return float(value)
@@ -192,6 +184,12 @@ class Attributes:
             self._bad_attribute(name, value, "a list_float of finite numbers")
         return numbers
 
+    def _typed(self, name: str, default: AttributeValue | None, kind: Any, noun: str) -> Any:
+        value = self._attribute(name, default, noun)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self._bad_attribute(name, value, noun)
+        return value
+
     def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
         value = self.spec.attribute(name)
         if value is None:
@@ -225,23 +223,18 @@ class KernelContext(Attributes):
         """False while the high_performance implementation is traced."""
         self._definition = definition
         self._check()
-        tensors = [
-            *((each, f"input {position}") for position, each in enumerate(spec.inputs)),
-            *((each, f"output {position}") for position, each in enumerate(spec.outputs)),
-        ]
+        tensors = {f"input {position}": each for position, each in enumerate(spec.inputs)}
+        tensors |= {f"output {position}": each for position, each in enumerate(spec.outputs)}
+        connected = [role for role, desc in tensors.items() if not desc.is_absent]
         if check_arguments:
             trace.reject_unusable(None, 8)
-        pointers: dict[str, Value] = {}
-        for desc, role in tensors:
-            if not desc.is_absent:
-                pointers[role] = trace.argument(len(pointers))
+        pointers = {role: trace.argument(place) for place, role in enumerate(connected)}
         if check_arguments:
-            for desc, role in tensors:
-                if role in pointers:
-                    trace.reject_unusable(pointers[role], desc.dtype.bits // 8)
+            for role, pointer in pointers.items():
+                trace.reject_unusable(pointer, tensors[role].dtype.bits // 8)
         made = [
             Tensor(trace, desc, role, pointers[role]) if role in pointers else None
-            for desc, role in tensors
+            for role, desc in tensors.items()
         ]
         self.inputs = tuple(made[: len(spec.inputs)])
         self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)

@@ -54,10 +54,7 @@ def operator_types() -> tuple[str, ...]:
 
 
 def definition(type_name: str) -> OperatorDefinition:
-    """The definition of a type, fused or not.
-
-    Raises ``UnsupportedOperator`` if the type is not registered.
-    """
+    """The definition of a type, fused or not."""
     known = _DEFINITIONS.get(type_name) or _FUSED.get(type_name)
     if known is None:
         close = get_close_matches(type_name, _DEFINITIONS, 3, 0.5)

@@ -169,7 +169,7 @@ class Row(NamedTuple):
     """One operation.
 
     ``number`` is what the operation needs besides values: the width of an access in bits, the
-    position of an argument, an alignment in bytes, or an unroll count.
+    position of an argument, or an alignment in bytes.
     """
 
     operation: str
@@ -207,17 +207,16 @@ def select(condition: Value, yes: Value | float, no: Value | float) -> Value:
 class Trace:
     """The rows of one kernel, in program order.
 
-    ``tile`` splits outermost loops into blocks of that many iterations, ``unroll`` asks for that
-    many copies of the body of the innermost of them; 0 leaves the loops alone. Neither changes
-    the order of operations on an element, so results stay the same. Rows that no line of a
-    definition asked for, such as the arguments, are attributed to the first line of ``origin``.
+    ``tile`` splits outermost loops into blocks of that many iterations; 0 leaves them alone. The
+    order of operations on an element does not change, so results stay the same. Rows that no line
+    of a definition asked for, such as the arguments, are attributed to the first line of
+    ``origin``.
     """
 
-    def __init__(self, origin: Callable[..., object], tile: int = 0, unroll: int = 0) -> None:
+    def __init__(self, origin: Callable[..., object], tile: int = 0) -> None:
         self.rows: list[Row] = []
         self._origin = _first_line(origin)
         self._tile = tile
-        self._unroll = unroll
         self._depth = 0
         self._numbers = 0
         self._files: dict[tuple[str, str], str] = {}
@@ -297,21 +296,20 @@ class Trace:
         return Variable(self, slot)
 
     @contextmanager
-    def loop(self, start: Value, stop: Value, step: int = 1, unroll: int = 0) -> Iterator[Value]:
+    def loop(self, start: Value, stop: Value, step: int = 1) -> Iterator[Value]:
         """Repeat what the ``with`` block traces for ``start <= index < stop``; yields the index."""
         counter = self._fresh(Type.INDEX)
         stride = self.index(step)
         self._depth += 1
-        self.append("loop", counter, (start, stop, stride), unroll)
+        self.append("loop", counter, (start, stop, stride))
         yield counter
-        self.append("end", counter, (start, stop, stride), unroll)
+        self.append("end", counter, (start, stop, stride))
         self._depth -= 1
 
     @contextmanager
     def nest(self, extents: Sequence[int]) -> Iterator[list[Value]]:
         """Nest loops over all ``extents``, the last one innermost; yields their counters."""
-        outermost = self._depth == 0
-        tile = self._tile if outermost else 0
+        tile = 0 if self._depth else self._tile
         with ExitStack() as loops:
             bounds = []
             for extent in extents:
@@ -325,11 +323,7 @@ class Trace:
                     bounds.append((first, last))
                 else:
                     bounds.append((self.index(0), self.index(extent)))
-            counters = []
-            for number, (first, last) in enumerate(bounds, start=1):
-                unroll = self._unroll if outermost and number == len(bounds) else 0
-                counters.append(loops.enter_context(self.loop(first, last, unroll=unroll)))
-            running = iter(counters)
+            running = iter([loops.enter_context(self.loop(*each)) for each in bounds])
             yield [self.index(0) if extent == 1 else next(running) for extent in extents]
 
     def _fresh(self, type: Type) -> Value:

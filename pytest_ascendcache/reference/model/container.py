@@ -43,9 +43,8 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel of a model; ``stem`` is the name of its cache entry."""
+    """A kernel of a model."""
 
-    stem: str
     symbol: str
     object: bytes
     metadata: Mapping[str, Any]
@@ -70,7 +69,7 @@ class CompiledModel:
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
         ):
             offsets, digest = self._write_weights(archive)
-            for stem, kernel in self.kernels.items():  # of which several may have one stem
+            for stem, kernel in self.kernels.items():
                 add_member(archive, f"{KERNELS}/{stem}.o", kernel.object)
                 metadata = json_bytes(dict(kernel.metadata))
                 add_member(archive, f"{KERNELS}/{stem}.json", metadata)
@@ -130,10 +129,7 @@ def is_model(path: Path) -> bool:
 
 
 def read_container(path: Path) -> CompiledModel:
-    """Open a container and check every digest.
-
-    Raises ``OmError`` if the file is not a complete container.
-    """
+    """Open a container and check every digest."""
     with reading(path):
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))
@@ -168,7 +164,7 @@ def _kernel(
     if hashlib.sha256(data).hexdigest() != fields["sha256"]:
         raise OmError(f"[{path}] carries the kernel {stem}, whose digest is wrong.")
     metadata = json.loads(archive.read(f"{KERNELS}/{stem}.json"))
-    return CompiledKernel(stem, fields["symbol"], data, metadata)
+    return CompiledKernel(fields["symbol"], data, metadata)
 
 
 def _weight(data: bytes, at: int, tensor: Any) -> Array:

@@ -76,9 +76,9 @@ def _compiled(
     order: list[str] = []
     for node in graph.nodes:
         made = compiler.compiled(node.operator, config, cache)
-        name = stem = made.metadata["binFileName"]
+        name = made.metadata["binFileName"]
         if name in kernels and kernels[name].object != made.object:
             name += f"_{len(order)}"  # one of two equal nodes is debugged, the other was served
-        kernels.setdefault(name, CompiledKernel(stem, made.symbol, made.object, made.metadata))
+        kernels.setdefault(name, CompiledKernel(made.symbol, made.object, made.metadata))
         order.append(name)
     return CompiledModel(graph, options.soc_version, kernels, tuple(order))

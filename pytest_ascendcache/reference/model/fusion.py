@@ -122,14 +122,10 @@ class FusionPolicy:
             return None
         operator = replace(
             giver.operator,
-            type=self.fused(giver.operator, node.operator),
+            type=fused_type(giver.operator.type, node.operator.type),
             attributes=(*giver.operator.attributes, *node.operator.attributes),
         ).named(_together(giver, node))
         return (giver, node), Node(operator, giver.inputs, node.outputs)
-
-    def fused(self, producer: OperatorSpec, activation: OperatorSpec) -> str:
-        """The type of the fused operator."""
-        return fused_type(producer.type, activation.type)
 
 
 def _together(*nodes: Node) -> str:
@@ -226,10 +222,7 @@ def _tanh_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
 
 
 def switched_off(path: str) -> frozenset[str]:
-    """The passes that the file of ``--fusion_switch_file`` turns off, including ATC's others.
-
-    Raises ``AtcError`` if the file cannot be read, or is not ATC's JSON.
-    """
+    """The passes that the file of ``--fusion_switch_file`` turns off, including ATC's others."""
     if not path:
         return frozenset()
     parameter = "--fusion_switch_file"

@@ -106,10 +106,10 @@ class Tensors:
         self._arrays[name] = value
         return name
 
-    def temporary(self, like: str, shape: tuple[int, ...], dtype: str = "") -> str:
+    def temporary(self, like: str, shape: tuple[int, ...]) -> str:
         """The name of a new tensor between the operators of one node."""
         name = _fresh(f"{self._current}:inner", self._names)
-        self._tensors[name] = TensorDesc(shape, data_type(dtype or self.dtype(like)))
+        self._tensors[name] = TensorDesc(shape, data_type(self.dtype(like)))
         return name
 
     def _tensor(self, name: str) -> TensorDesc:

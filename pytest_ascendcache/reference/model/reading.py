@@ -101,10 +101,7 @@ def _line(error: Exception) -> str:
 
 
 def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """The shapes by name in ``--input_shape``, such as ``name:1,16;other:1,3,224,224``.
-
-    Raises ``AtcError`` (E10002) if the option is written differently.
-    """
+    """The shapes by name in ``--input_shape``, such as ``name:1,16;other:1,3,224,224``."""
     shapes: dict[str, tuple[int, ...]] = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         name, separator, extents = part.rpartition(":")

@@ -48,10 +48,7 @@ class PackageManifest:
 
     @classmethod
     def parse(cls, data: bytes) -> PackageManifest:
-        """Parse ``package.json``.
-
-        Raises ``PackageError`` if it is damaged, or names a path outside the package.
-        """
+        """Parse ``package.json``."""
         try:
             fields = json.loads(data)
             if fields["format"] != FORMAT or fields["version"] != VERSION:
@@ -85,10 +82,7 @@ class PackageManifest:
 
 
 def checked_name(name: object) -> str:
-    """Check that a name can be a directory's name and an item of the list in ``config.ini``.
-
-    Raises ``PackageError`` if it cannot.
-    """
+    """Check that a name can be a directory's name and an item of the list in ``config.ini``."""
     if not isinstance(name, str) or not _NAME.match(name) or name == "config" or len(name) > 200:
         raise PackageError(
             f"[{name}] cannot name a package; use at most 200 letters, digits, '.', '-' and '_', "
@@ -98,10 +92,7 @@ def checked_name(name: object) -> str:
 
 
 def checked_path(path: str) -> str:
-    """Check that a relative path does not lead out of its directory.
-
-    Raises ``PackageError`` if it does.
-    """
+    """Check that a relative path does not lead out of its directory."""
     parts = path.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
         raise PackageError(f"it has the path [{path}], which leads out of the package")
@@ -117,11 +108,7 @@ class Package:
 
     @classmethod
     def read(cls, path: Path) -> Package:
-        """Read a ``.run`` file and check all its files.
-
-        Raises ``PackageError`` if a file is missing, damaged, not in the manifest, or a link or
-        device.
-        """
+        """Read a ``.run`` file and check all its files."""
         try:
             with zipfile.ZipFile(path) as archive:
                 manifest = PackageManifest.parse(archive.read(MANIFEST))

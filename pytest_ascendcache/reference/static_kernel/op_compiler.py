@@ -116,10 +116,7 @@ class _OpCompiler:
         return EXIT_SUCCESS
 
     def _compile(self, jobs: Sequence[Job]) -> tuple[list[tuple[Job, bytes]], list[str]]:
-        """Compile. Returns the kernels, and a message for each operator that is left out.
-
-        Raises ``OpCompilerError`` if an operator cannot be compiled, unless under ``--keep-going``.
-        """
+        """Compile. Returns the kernels, and a message for each operator that is left out."""
         # Importing this loads LLVM, which takes long; bad command lines are refused before.
         from pytest_ascendcache.reference.static_kernel.pool import compile_all
 

@@ -50,9 +50,7 @@ class RegistryPolicy(InstalledPolicy):
         ``OSError`` if the installation fails; then nothing of the package is installed, and
         ``RegistryError`` if something that is not one of our packages has its name.
         """
-        with self.turn(fs, opp) as ai_core:
-            self.clean(fs, ai_core)
-            return self.tried_again(lambda: self.put(fs, ai_core, package, holder))
+        return self.attempted(fs, opp, lambda ai_core: self.put(fs, ai_core, package, holder))
 
     def put(self, fs: Fs, ai_core: Path, package: Package, holder: Holder | None) -> bool:
         """One attempt of :meth:`install`. Returns False if the package is already installed."""
@@ -100,7 +98,7 @@ class RegistryPolicy(InstalledPolicy):
         removed.
         """
 
-        def attempt() -> tuple[bool, frozenset[Holder]]:
+        def attempt(ai_core: Path) -> tuple[bool, frozenset[Holder]]:
             if name not in self.settle(fs, ai_core):
                 return False, frozenset()
             self.refuse_foreign(ai_core / name)
@@ -112,14 +110,12 @@ class RegistryPolicy(InstalledPolicy):
                 self.settle(fs, ai_core)
             return True, left
 
-        with self.turn(fs, opp) as ai_core:
-            self.clean(fs, ai_core)
-            return self.tried_again(attempt)
+        return self.attempted(fs, opp, attempt)
 
     def uninstall_all(self, fs: Fs, opp: Path) -> list[str]:
         """Remove every package, even if other processes hold it. Returns the removed names."""
 
-        def attempt() -> list[str]:
+        def attempt(ai_core: Path) -> list[str]:
             names = self.settle(fs, ai_core)
             self.write(fs, ai_core, [])
             for name in names:
@@ -127,22 +123,22 @@ class RegistryPolicy(InstalledPolicy):
             self.settle(fs, ai_core)
             return names
 
-        with self.turn(fs, opp) as ai_core:
-            self.clean(fs, ai_core)
-            return self.tried_again(attempt)
+        return self.attempted(fs, opp, attempt)
 
-    def tried_again(self, attempt: Callable[[], Done]) -> Done:
-        """Run ``attempt``, and repeat it if another node has changed the files in the meantime.
+    def attempted(self, fs: Fs, opp: Path, attempt: Callable[[Path], Done]) -> Done:
+        """Run ``attempt`` in a turn, and repeat it if another node has changed the files meanwhile.
 
         Raises ``OSError`` for any other reason, or if other nodes keep changing the files.
         """
-        for _ in range(ATTEMPTS):
-            try:
-                return attempt()
-            except OSError as error:
-                if error.errno not in _OVERTAKEN:
-                    raise
-        return attempt()
+        with self.turn(fs, opp) as ai_core:
+            self.clean(fs, ai_core)
+            for _ in range(ATTEMPTS):
+                try:
+                    return attempt(ai_core)
+                except OSError as error:
+                    if error.errno not in _OVERTAKEN:
+                        raise
+            return attempt(ai_core)
 
     def refuse_foreign(self, directory: Path) -> None:
         """Refuse to touch what another installer or a user has put there.

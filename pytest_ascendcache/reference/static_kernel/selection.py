@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,6 @@ from pytest_ascendcache.reference.static_kernel.archive import PackageError, che
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, entries_by_key, parse
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 from pytest_ascendcache.reference.static_kernel.soc import short_name
-
-
-@dataclass(frozen=True)
-class InstalledKernel:
-    """An installed kernel whose object has the digest in its metadata."""
-
-    path: Path
-    object: bytes
-    symbol: str
-    package: str
-
 
 Installed = Mapping[tuple[str, str], Mapping[str, Any]]
 """The index entries of installed kernels by operator type and simplified key."""
@@ -52,18 +40,18 @@ class SelectionPolicy:
             return {}
 
     def find(
-        self, fs: Fs, opp: Path, installed: Installed, info: OperatorInfo, deterministic: bool
-    ) -> InstalledKernel | None:
-        """The installed kernel of an operator, or ``None`` if it is missing or damaged."""
+        self, fs: Fs, opp: Path, installed: Installed, info: OperatorInfo
+    ) -> tuple[str, bytes] | None:
+        """Symbol and object of an operator's kernel, or ``None`` if it is missing or damaged."""
         try:
-            key = simplified_key(info, deterministic)
+            key = simplified_key(info)
         except OpInfoError:
             return None
         entry = installed.get((info.type, key))
         return None if entry is None else self.load(fs, opp, entry)
 
-    def load(self, fs: Fs, opp: Path, entry: Mapping[str, Any]) -> InstalledKernel | None:
-        """The kernel of an index entry, or ``None`` if it is missing or damaged."""
+    def load(self, fs: Fs, opp: Path, entry: Mapping[str, Any]) -> tuple[str, bytes] | None:
+        """The kernel of an index entry, as :meth:`find` returns it."""
         try:
             path = self.place(opp / AI_CORE, entry["binPath"])
             if self.leads_away(path, opp / AI_CORE):
@@ -72,16 +60,13 @@ class SelectionPolicy:
             metadata = json.loads(fs.read("select.metadata", path.with_suffix(".json")))
             if not self.digest_matches(data, metadata["sha256"]):
                 return None
-            symbol = entry["binDesc"]["kernelName"]
-            if metadata["kernelName"] != symbol:
-                return None
+            symbol: str = entry["binDesc"]["kernelName"]
+            return (symbol, data) if metadata["kernelName"] == symbol else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError, PackageError):
             return None
-        return InstalledKernel(path, data, symbol, entry["binPath"].split("/", 1)[0])
 
     def place(self, ai_core: Path, name: str) -> Path:
-        """The path of a kernel by its name in the index. Raises ``PackageError`` if that leads out
-        of the directory of packages."""
+        """The path of a kernel by its name in the index."""
         return ai_core / checked_path(name)
 
     def digest_matches(self, data: bytes, digest: object) -> bool:

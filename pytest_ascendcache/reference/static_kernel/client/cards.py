@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from pytest_ascendcache.reference.meeting import (
@@ -20,11 +20,7 @@ from pytest_ascendcache.reference.meeting import (
     poll,
 )
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
-from pytest_ascendcache.reference.static_kernel.client.world import (
-    LOCAL_WORLD_SIZE,
-    Machine,
-    World,
-)
+from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, World
 
 MEETING = 180.0
 """Seconds that the cards wait for each other before they compile. Source: facts section 4.2."""
@@ -308,18 +304,18 @@ class TurnPolicy:
     Source: facts ``static-kernel`` sections 2.2 and 4.2.
     """
 
-    def compiles(self, world: World, node: Machine) -> bool:
+    def compiles(self, world: World, node: Sequence[int]) -> bool:
         """Whether this card compiles and installs for its node."""
-        return world.rank == node.first
+        return world.rank == node[0]
 
     def agreed(self, cards: Cards) -> None:
         """Wait until every card has checked that it can go on. Nothing is created before."""
         cards.exchange({}, MEETING)
 
-    def folders(self, cards: Cards, node: Machine, own: str) -> list[str]:
+    def folders(self, cards: Cards, node: Sequence[int], own: str) -> list[str]:
         """Announce the folder of this card's operators. Returns the folders of its node's cards."""
         everybody = cards.exchange({"folder": own}, MEETING)
-        return [str(everybody[rank]["folder"]) for rank in node.ranks]
+        return [str(everybody[rank]["folder"]) for rank in node]
 
     def installed(self, cards: Cards) -> None:
         """Wait until every node's first card has compiled and installed."""

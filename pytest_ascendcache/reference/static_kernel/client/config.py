@@ -78,10 +78,7 @@ class ConfigPolicy:
     """Decides which configurations are supported."""
 
     def check(self, config: CompilerConfig, profiling: Profiling) -> None:
-        """Check that a configuration is supported.
-
-        Raises ``StaticKernelError`` naming the option, its value, and the value to set.
-        """
+        """Check that a configuration is supported."""
         self.mode(config)
         if not self.wants(config):
             return

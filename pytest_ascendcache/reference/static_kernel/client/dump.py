@@ -103,8 +103,7 @@ class Dump:
         """Create a folder and write files into it."""
         self._fs.make_directories("dump.mkdir", folder)
         for name, data in files.items():
-            temporary = self._fs.write_temporary("dump", folder / name, data)
-            self._fs.replace("dump.rename", temporary, folder / name)
+            self._fs.write_whole("dump", folder / name, data)
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:

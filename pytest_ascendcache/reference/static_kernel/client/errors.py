@@ -1,10 +1,11 @@
 """The client's errors."""
 
-from __future__ import annotations
-
 
 class StaticKernelError(Exception):
-    """Static kernels cannot be made. The text says what is wrong, and what to set instead."""
+    """Static kernels cannot be made. The text says what is wrong, and what to set instead.
+
+    Any step of a client may raise it.
+    """
 
 
 class CardsError(StaticKernelError):

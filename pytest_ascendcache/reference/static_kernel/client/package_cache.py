@@ -55,8 +55,6 @@ class PackageCachePolicy:
             entry = {"package": str(package), "sha256": digest(package.read_bytes())}
             with fs.lock("packages.lock", path.with_suffix(".lock")):
                 content = {**self.recorded(fs, root), key: entry}
-                data = json.dumps(content, indent=1).encode()
-                temporary = fs.write_temporary("packages", path, data)
-                fs.replace("packages.rename", temporary, path)
+                fs.write_whole("packages", path, json.dumps(content, indent=1).encode())
         except (OSError, LockUnavailable):
             return

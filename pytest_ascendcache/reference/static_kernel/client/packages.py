@@ -39,10 +39,7 @@ class ClientPackagePolicy:
     """Installs packages for this process, and uninstalls them."""
 
     def opp(self, environ: Mapping[str, str]) -> Path:
-        """The operator package that kernels are installed into.
-
-        Raises ``StaticKernelError`` if ``ASCEND_OPP_PATH`` does not name a directory.
-        """
+        """The operator package that kernels are installed into."""
         text = environ.get("ASCEND_OPP_PATH", "")
         if not text or not Path(text).is_dir():
             reason = f"is {text!r}, which is not a directory" if text else "is not set"
@@ -53,10 +50,7 @@ class ClientPackagePolicy:
         return Path(text).absolute()
 
     def op_compiler(self, given: str, environ: Mapping[str, str]) -> str | None:
-        """The command that compiles, or ``None`` for the embedded one.
-
-        Raises ``StaticKernelError`` if ``given`` is not a command.
-        """
+        """The command that compiles, or ``None`` for the embedded one."""
         command = shutil.which(given or "op_compiler", path=environ.get("PATH"))
         if given and command is None:
             raise StaticKernelError(
@@ -66,10 +60,7 @@ class ClientPackagePolicy:
         return command
 
     def made(self, directory: Path, ended: EndedProgram) -> list[Path]:
-        """The packages that op_compiler made in a directory.
-
-        Raises ``StaticKernelError`` if it failed, or made none.
-        """
+        """The packages that op_compiler made in a directory."""
         packages = sorted(directory.glob("*.run"))
         if ended.status != 0:
             raise StaticKernelError(f"op_compiler {ended.words}")
@@ -78,10 +69,7 @@ class ClientPackagePolicy:
         return packages
 
     def claim(self, fs: Fs, opp: Path, package: Path) -> Owned:
-        """Record that this process is about to install a package.
-
-        Raises ``StaticKernelError`` if the directory of records keeps disappearing.
-        """
+        """Record that this process is about to install a package."""
         record = opp / OWNERS / package.stem / _own_name()
         for _ in range(ATTEMPTS):
             fs.make_directories("owner.mkdir", record.parent)
@@ -176,10 +164,7 @@ class Packages:
     owned: list[Owned] = field(default_factory=list)
 
     def install(self, packages: list[Path], cards: Cards) -> None:
-        """Install all packages, or none of them.
-
-        Raises ``StaticKernelError`` naming the package that cannot be installed.
-        """
+        """Install all packages, or none of them."""
         before = len(self.owned)
         try:
             for package in packages:

@@ -30,7 +30,7 @@ from pytest_ascendcache.reference.static_kernel.client.programs import (
     run_embedded,
 )
 from pytest_ascendcache.reference.static_kernel.client.tree import Outputs
-from pytest_ascendcache.reference.static_kernel.client.world import Machine, World
+from pytest_ascendcache.reference.static_kernel.client.world import World
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
@@ -67,25 +67,15 @@ class Session:
         self._packages: Packages | None = None
 
     def check(self, config: CompilerConfig) -> None:
-        """Check a configuration's mode.
-
-        Raises ``StaticKernelError`` if the mode is unknown or incompatible with static kernels.
-        """
+        """Check a configuration's mode."""
         self._client.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
-        """Run a network, after making its static kernels if they are requested.
-
-        Returns the outputs by name. Raises ``StaticKernelError`` if the kernels cannot be made or
-        the network cannot be run.
-        """
+        """Run a network, with static kernels if they are requested. Returns the outputs by name."""
         return self.execute(network, self.kernels(network, config, profiling))
 
     def kernels(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Kernels:
-        """The kernels of a network: installed static ones, and others compiled now.
-
-        Raises ``StaticKernelError`` if requested static kernels cannot be made.
-        """
+        """The kernels of a network: installed static ones, and others compiled now."""
         if not self._client.config.wants(config):
             self._client.config.check(config, profiling)
             return self._complete(network, config, self._select(network, config))
@@ -154,7 +144,7 @@ class Session:
             cards.close()
 
     def _static(
-        self, network: Network, config: CompilerConfig, world: World, node: Machine, cards: Cards
+        self, network: Network, config: CompilerConfig, world: World, node: range, cards: Cards
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         options = config.experimental_config.aclgraph
         turns, client = self._client.turns, self._client
@@ -249,13 +239,12 @@ class Session:
             return {}
         selection, fs = self._policies.static_kernel.selection, self._policies.fs
         installed = selection.read_index(fs, Path(opp), config.soc_version)
-        selected: dict[OperatorSpec, tuple[str, bytes]] = {}
-        for operator in {each.named("") for each in network.operators} if installed else ():
-            info = OperatorInfo.of(operator)
-            kernel = selection.find(fs, Path(opp), installed, info, info.deterministic)
-            if kernel is not None:
-                selected[operator] = (kernel.symbol, kernel.object)
-        return selected
+        operators = {each.named("") for each in network.operators} if installed else ()
+        found = {
+            each: selection.find(fs, Path(opp), installed, OperatorInfo.of(each))
+            for each in operators
+        }
+        return {operator: kernel for operator, kernel in found.items() if kernel is not None}
 
     def _complete(self, network: Network, config: CompilerConfig, kernels: Kernels) -> Kernels:
         """Add a plain kernel for every operator without a static one."""
@@ -277,10 +266,7 @@ class Session:
         return complete
 
     def execute(self, network: Network, kernels: Kernels) -> Any:
-        """Run a network with these kernels. Returns its outputs by name.
-
-        Raises ``StaticKernelError`` if it does not run.
-        """
+        """Run a network with these kernels. Returns its outputs by name."""
         from pytest_ascendcache.reference.kernels import KernelError
 
         try:

@@ -90,10 +90,7 @@ class TreePolicy:
         )
 
     def make(self, fs: Fs, build_directory: Path, later: bool) -> Outputs:
-        """Create new folders for one compile.
-
-        Raises ``StaticKernelError`` if they cannot be created.
-        """
+        """Create new folders for one compile."""
         root = build_directory / ROOT
         pid = os.getpid()
         try:

@@ -32,26 +32,11 @@ class World:
         return self.size > 1
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The cards of one machine: consecutive ranks."""
-
-    ranks: range
-
-    @property
-    def first(self) -> int:
-        """The card that compiles and installs for all of them."""
-        return self.ranks.start
-
-
 class WorldPolicy:
     """Reads the environment."""
 
     def read(self, environ: Mapping[str, str]) -> World:
-        """Read this card's rank and the meeting address.
-
-        Raises ``StaticKernelError`` for an invalid value, naming the variable.
-        """
+        """Read this card's rank and the meeting address."""
         size = _number(environ, "WORLD_SIZE", 1, 1, 65536)
         try:
             second = SurroundingsPolicy().second(environ)
@@ -66,10 +51,7 @@ class WorldPolicy:
         )
 
     def local_size(self, environ: Mapping[str, str], world: World) -> int:
-        """The number of cards per node.
-
-        Raises ``StaticKernelError`` if there are several cards and ``LOCAL_WORLD_SIZE`` is invalid.
-        """
+        """The number of cards per node."""
         if not world.several:
             return 1
         text = environ.get(LOCAL_WORLD_SIZE)
@@ -88,9 +70,10 @@ class WorldPolicy:
             f"the number of cards of one machine, which divides {world.size}."
         )
 
-    def node(self, world: World, local_size: int) -> Machine:
+    def node(self, world: World, local_size: int) -> range:
+        """The ranks of this machine's cards. The first compiles and installs for all of them."""
         first = world.rank // local_size * local_size
-        return Machine(range(first, first + local_size))
+        return range(first, first + local_size)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:
