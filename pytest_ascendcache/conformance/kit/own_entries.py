@@ -60,8 +60,11 @@ class OwnEntries:
         return self.by_key.get(self.key(operator))
 
     def valid(self, operator: OperatorSpec) -> Entry | None:
+        """The entry of an operator; None if it has none, or one that another operator has, too, and
+        that was damaged as the other one's."""
         own = self.own(operator)
-        if own is None or own.known is not Known.VALID:
+        alike = [each for each in self.by_key.values() if own and each.stem == own.stem]
+        if own is None or any(each.known is not Known.VALID for each in alike):
             return None
         return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
 
