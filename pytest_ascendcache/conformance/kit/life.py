@@ -240,8 +240,12 @@ class Life:
         except NotDecidable as reason:
             findings.cannot_tell(Question.OUTCOMES, reason)
             entries.pop(key, None)
+            self.entries.untold.add(key)
             return
         known = Known.NONE if own is None else own.known
+        if key in self.entries.untold:
+            self.entries.untold.remove(key)
+            known = Known.OPEN
         question = Question.OUTCOMES
         if upgraded or known is Known.VOID:
             question, judge = Question.UPGRADE, replace(judge, subject=UPGRADE)

@@ -43,6 +43,8 @@ class OwnEntries:
     cache: CacheUnderTest
     tables: ImplModeTables | None
     by_key: dict[Key, OwnEntry] = field(default_factory=dict)
+    untold: set[Key] = field(default_factory=set)
+    """Keys of which nobody could tell what the last run did: there may be an entry."""
 
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
         options, mode = options or self.cache.options, None
