@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_ascendcache.conformance.incremental.fixtures import (
@@ -9,9 +11,16 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     Rehearse,
     ended_well,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
-from pytest_ascendcache.observation import NetworkUnderTest, meeting_place
+from pytest_ascendcache.faults import Action, FaultPlan
+from pytest_ascendcache.observation import (
+    Interruption,
+    NetworkRun,
+    NetworkUnderTest,
+    meeting_place,
+)
+from pytest_ascendcache.toolchains import Toolchain
 
 _LINKS = {"rank_N": 1, "kernel_meta": 0}
 """How far above its kernels a link is that a rank's directory stands behind."""
@@ -44,5 +53,34 @@ def test_a_rank_behind_a_link_meets_the_others(
         with meeting_place(2, SHORTEST_WAIT) as gang:
             requests = (network.request(NETWORK, each, gang, second=second) for each in range(2))
             ended_well(*network.together(*requests))
+
+    rehearse(story)
+
+
+@rule("robust/read-only-cache")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_on_a_read_only_file_system_meets_the_others(
+    network: NetworkUnderTest, toolchain: Toolchain, rehearse: Rehearse, rank: int
+) -> None:
+    """Its kernels are there, as an image has them. The other rank is another host's."""
+    needs(toolchain, Action.EROFS)
+
+    def story(second: float) -> None:
+        elsewhere = {"MS_COMPILER_CACHE_PATH": str(network.new_directory() / "cache")}
+        others: list[NetworkRun] = []
+
+        def start(plan: FaultPlan | None = None) -> NetworkRun:
+            with meeting_place(2, SHORTEST_WAIT) as gang:
+                own, other = (
+                    network.request(NETWORK, each, gang, environment, second=second)
+                    for each, environment in ((rank, {}), (1 - rank, elsewhere))
+                )
+                run, *others[:] = network.together(replace(own, plan=plan), other)
+            return run
+
+        ended_well(start(), *others)
+        logs, route = network.new_directory() / "record", toolchain.fault_route()
+        running = Interruption(network.cache, logs, route, start)
+        ended_well(running.strike(Action.EROFS, running.operations[0]), *others)
 
     rehearse(story)

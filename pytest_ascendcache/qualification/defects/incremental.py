@@ -14,7 +14,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
 from pytest_ascendcache.qualification.defects.entries import WINDOW
 from pytest_ascendcache.reference.cache.entry import kernel_name
-from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
@@ -432,6 +432,18 @@ def ranks_need_their_lock(self, right, fs, base, gang):
         raise AtcError("EI0001", f"rank[{gang.rank}] cannot lock its directory")
     with right(fs, base, gang):
         yield
+
+
+@defect("robust/read-only-cache", overrides=RankDirectoryPolicy.claimed, found_later=True)
+@contextmanager
+def no_lock_means_taken(self, right, fs, base, gang):
+    """Whatever keeps a rank of several from its lock, it says that another process has it."""
+    lock = self.rank_directory(base, gang) / ".rank.lock"
+    try:
+        with fs.lock("meta.claim", lock, patience=0.0) if gang.several else right(fs, base, gang):
+            yield
+    except LockUnavailable:
+        raise AtcError("EI0001", f"another process has rank[{gang.rank}]") from None
 
 
 @defect("incremental/on-by-default", overrides=RankDirectoryPolicy.prepare)

@@ -242,7 +242,10 @@ class Fs:
 
         Raises ``LockUnavailable`` if the lock cannot be taken within ``patience`` seconds.
         """
-        self.step(point, FileAct.LOCK, path)
+        try:
+            self.step(point, FileAct.LOCK, path)
+        except OSError as error:
+            raise LockUnavailable(error.errno, error.strerror, str(path)) from None
         deadline = time.monotonic() + patience
         while True:
             descriptor = self._open_lock(path)
