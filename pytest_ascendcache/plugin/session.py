@@ -34,7 +34,7 @@ from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.shared import Audits, SharedNodes
-from pytest_ascendcache.plugin.users_language import uncaptured
+from pytest_ascendcache.plugin.users_language import uncaptured, write_now
 from pytest_ascendcache.qualification.toolchain import ReferenceToolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import instead
@@ -100,6 +100,10 @@ class AscendSession:
     def nodes(self, profile: NodeProfile) -> Nodes:
         """The nodes of a profile; raises as :meth:`SharedNodes.of` does."""
         return self._nodes.of(profile)
+
+    def announce(self, sentence: str) -> None:
+        """Print a sentence for waiting users, if the run has a terminal."""
+        write_now(self._config, sentence)
 
     @cached_property
     def judged_by(self) -> JudgedBy:

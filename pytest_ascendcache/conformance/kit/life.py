@@ -267,7 +267,7 @@ class Life:
             entries.pop(key, None)
         elif own is None:
             entries[key] = OwnEntry(stem)  # apparently the entry of another operator
-        elif known is Known.OPEN:
+        elif known in (Known.OPEN, Known.VOID):
             own.known = known
 
     def _judge_others(self, judge: Judge, run: Run, upgraded: bool) -> None:
