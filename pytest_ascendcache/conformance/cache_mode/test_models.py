@@ -104,6 +104,31 @@ def test_modes_and_debug_switches_hold_for_a_model(
     require_none(facts, cache.evidence)
 
 
+_EQUAL = SmallModel(
+    (
+        ModelNode("Tanh", "first", ("x",)),
+        ModelNode("Exp", "between", ("first",)),
+        ModelNode("Tanh", "second", ("between",)),
+    )
+)
+
+
+@rule("debug/list-bypasses-listed")
+@pytest.mark.parametrize("listed", ["first", "second"])
+def test_one_of_two_equal_nodes_is_debugged(
+    cache: CacheUnderTest, models: ModelsUnderTest, listed: str
+) -> None:
+    """The model has to hold the kernel that was compiled for it beside the other one's, whatever
+    the switch makes of it."""
+    models.warm(_EQUAL)
+    facts: list[Fact] = []
+    for switch in ("ccec_g", "dump_cce"):
+        file = models.file("debug.cfg", DebugConfig((switch,), (listed,)).text())
+        parts = models.convert({"op_debug_config": file}, model=_EQUAL)
+        facts += _served(cache, parts, _option("op_debug_list"), len(parts.kernels) - 1)
+    require_none(facts, cache.evidence)
+
+
 @rule("cache-mode/transparent")
 def test_a_model_beside_a_warm_cache_is_that_of_a_fresh_conversion(
     cache: CacheUnderTest, models: ModelsUnderTest

@@ -99,11 +99,11 @@ class ModelsUnderTest:
         self._made = 0
         self._fresh: dict[str, Digests] = {}
 
-    def warm(self) -> ModelParts:
+    def warm(self, model: SmallModel = PLAIN) -> ModelParts:
         """Convert into the cache, and see that a second conversion is served. Raises
         ``NotDecidable`` if it is not: then what is compiled again tells nothing."""
-        self.convert()
-        parts = self.convert()
+        self.convert(model=model)
+        parts = self.convert(model=model)
         if compiled := [str(each) for each in parts.kernels if not each.served_from]:
             what = compiled[0]
             raise NotDecidable(f"a model converted twice is not served from the cache: {what}")

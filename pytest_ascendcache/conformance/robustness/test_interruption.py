@@ -21,7 +21,7 @@ from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf, rest
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, HIT, needs, rule
 from pytest_ascendcache.contract import CacheMode, Capability, Fate
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
-from pytest_ascendcache.contract.facts import Delivery, outcome_fact
+from pytest_ascendcache.contract.facts import Delivery, Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState, Operation, Tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
@@ -118,6 +118,33 @@ def test_a_compile_killed_in_a_write_is_made_good(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
 ) -> None:
     _recovers_from(MID_WRITE, story, cache, add, exp)
+
+
+@rule("cache-mode/force-purges-soc")
+def test_a_force_that_is_cut_short_leaves_nothing_old_beside_what_is_new(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Whoever goes on with enable would be served both. Document C: force removes first."""
+    cache.warm(add, exp)
+    cache.mark()
+    cache.marks = False
+    forcing = cache.interruption(add, mode=FORCE)
+    before, after = forcing.before.items, Tree.read(cache.root).items
+    objects = Path(cache.entry(add).object_path).suffix
+    new = {name for name in after if name.endswith(objects) and after[name] != before.get(name)}
+    kept = str(cache.entry(exp).object_path.relative_to(cache.root))
+    assert kept not in after, cache.evidence.found(
+        outcome_fact(Fate.KEPT, [Fate.REMOVED], exp), f"{exp}: its entry is left"
+    )
+    for state in forcing.states(KILLED):
+        items = state.tree.items
+        if items.get(kept) == before[kept] and any(items.get(each) == after[each] for each in new):
+            fact = outcome_fact(Fate.KEPT, [Fate.REMOVED], exp, subject=_FORCE)
+            what = f"{state}: the new entry is there, and {exp} has its old one"
+            raise AssertionError(cache.evidence.found(fact, what))
+
+
+_FORCE = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", FORCE.value)
 
 
 @rule("robust/interrupted-compile")
