@@ -268,10 +268,14 @@ def test_statistics_that_begin_later_exclude_it_too(
     assert (run.outputs(0) is None, run.outputs(1) is None) == (False, True)
 
 
-@rule("static-kernel/products")
-@pytest.mark.parametrize(
-    "soc", ["Ascend910B3", "Ascend910_9391", "Ascend310P3", "Ascend910A", "Ascend910B"]
+CHIPS = (
+    *("Ascend910B3", "Ascend910B2C", "Ascend910B4-1", "Ascend910_9391"),
+    *("Ascend310P3", "Ascend910A", "Ascend910B"),
 )
+
+
+@rule("static-kernel/products")
+@pytest.mark.parametrize("soc", CHIPS)
 def test_only_listed_products_have_static_kernels(
     kernels: StaticKernelsUnderTest, stand_in: StandIn, soc: str
 ) -> None:

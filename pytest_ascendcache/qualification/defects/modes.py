@@ -159,6 +159,36 @@ def force_skips_orphans(self, right, fs, directory):
             self.remove(fs, entry)
 
 
+@defect(
+    PURGES,
+    overrides=PurgePolicy.force,
+    memory={"upgrades": False, "stored": set()},
+    found_later=True,
+)
+def force_stores_before_it_removes(self, right, fs, soc_directory):
+    """Force removes older entries after it has stored each new one: what fails or is killed leaves
+    those that it did not reach."""
+    return not self.memory.upgrades or right(fs, soc_directory)
+
+
+@force_stores_before_it_removes.also(PurgePolicy.upgrade)
+def _(self, right, *arguments):
+    self.memory.upgrades = True
+    done = right(*arguments)
+    self.memory.upgrades = False
+    return done
+
+
+@force_stores_before_it_removes.also(StorePolicy.publish)
+def _(self, right, fs, entry, data, metadata, keep):
+    done = right(fs, entry, data, metadata, keep)
+    self.memory.stored |= {entry.object.name, entry.metadata.name, LOCK_NAME}
+    for path in [] if keep else entry.directory.iterdir():
+        if path.name not in self.memory.stored:
+            fs.remove("purge.remove", path)
+    return done
+
+
 @defect(PURGES, overrides=PurgePolicy.remove, memory={"removed": 0}, found_later=True)
 def force_removes_64_files(self, right, fs, entry):
     """Force removes 64 files at most."""

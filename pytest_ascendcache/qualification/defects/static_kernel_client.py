@@ -110,6 +110,12 @@ def every_product(*_):
     """Static kernels are compiled for every chip."""
 
 
+@defect("static-kernel/products", overrides=ConfigPolicy.product, found_later=True)
+def names_of_chips_that_go_on_are_refused(self, right, soc):
+    """Chips of Atlas A2 whose name goes on after its digit have no static kernels."""
+    right(soc if soc[-1].isdigit() and "-" not in soc else "Ascend910B")
+
+
 @defect(LOCAL, overrides=WorldPolicy.local_size)
 def local_world_size_does_not_divide(self, right, environ, world):
     """A LOCAL_WORLD_SIZE that does not divide the number of cards is accepted."""
