@@ -242,10 +242,7 @@ class Life:
             entries.pop(key, None)
             self.entries.untold.add(key)
             return
-        known = Known.NONE if own is None else own.known
-        if key in self.entries.untold:
-            self.entries.untold.remove(key)
-            known = Known.OPEN
+        known = self.entries.known(key)
         question = Question.OUTCOMES
         if upgraded or known is Known.VOID:
             question, judge = Question.UPGRADE, replace(judge, subject=UPGRADE)

@@ -46,6 +46,15 @@ class OwnEntries:
     untold: set[Key] = field(default_factory=set)
     """Keys of which nobody could tell what the last run did: there may be an entry."""
 
+    def known(self, key: Key) -> Known:
+        """What is known of an entry before a run is judged."""
+        own = self.by_key.get(key)
+        known = Known.NONE if own is None else own.known
+        if key in self.untold:
+            self.untold.remove(key)
+            known = Known.OPEN
+        return known
+
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
         options, mode = options or self.cache.options, None
         if self.has_two(operator):

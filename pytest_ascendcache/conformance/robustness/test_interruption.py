@@ -124,7 +124,7 @@ def test_a_compile_killed_in_a_write_is_made_good(
 def test_a_force_that_is_cut_short_leaves_nothing_old_beside_what_is_new(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """Whoever goes on with enable would be served both. Document C: force removes first."""
+    """A user who goes on with enable would be served both. Document C: force removes first."""
     cache.warm(add, exp)
     cache.mark()
     cache.marks = False
