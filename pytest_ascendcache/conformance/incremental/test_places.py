@@ -12,6 +12,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     ended_well,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
+from pytest_ascendcache.contract.facts import Ending, Fact, Subject, SubjectKind
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (
@@ -24,6 +25,8 @@ from pytest_ascendcache.toolchains import Toolchain
 
 _LINKS = {"rank_N": 1, "kernel_meta": 0}
 """How far above its kernels a link is that a rank's directory stands behind."""
+
+_ALONE = Fact.seen(Ending.FAILURE, "", subject=Subject(SubjectKind.EVENT, "linked directory"))
 
 
 def _link(network: NetworkUnderTest, rank: int, levels: int) -> None:
@@ -52,7 +55,10 @@ def test_a_rank_behind_a_link_meets_the_others(
         _link(network, rank, _LINKS[link])
         with meeting_place(2, SHORTEST_WAIT) as gang:
             requests = (network.request(NETWORK, each, gang, second=second) for each in range(2))
-            ended_well(*network.together(*requests))
+            runs = network.together(*requests)
+        alone = [run for run in runs if not run.succeeded]
+        assert not alone, network.evidence.found(_ALONE, f"a rank {alone[0].result.ending}")
+        ended_well(*runs)
 
     rehearse(story)
 

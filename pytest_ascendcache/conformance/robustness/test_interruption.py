@@ -139,12 +139,12 @@ def test_a_force_that_is_cut_short_leaves_nothing_old_beside_what_is_new(
     for state in forcing.states(KILLED):
         items = state.tree.items
         if items.get(kept) == before[kept] and any(items.get(each) == after[each] for each in new):
-            fact = outcome_fact(Fate.KEPT, [Fate.REMOVED], exp, subject=_FORCE)
+            fact = outcome_fact(Fate.KEPT, [Fate.REMOVED], exp, subject=_CUT_SHORT)
             what = f"{state}: the new entry is there, and {exp} has its old one"
             raise AssertionError(cache.evidence.found(fact, what))
 
 
-_FORCE = Subject(SubjectKind.OPTION, "--op_compiler_cache_mode", FORCE.value)
+_CUT_SHORT = Subject(SubjectKind.EVENT, "cut short")
 
 
 @rule("robust/interrupted-compile")
