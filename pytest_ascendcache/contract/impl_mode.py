@@ -6,7 +6,7 @@ Source: document I (``--op_select_implmode``); for the syntax of its files facts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_ascendcache.contract.options import (
@@ -71,31 +71,50 @@ class ImplModeTables:
         half = any(tensor.dtype.name == "float16" for tensor in operator.inputs)
         return half and self.offered.get(operator.type, frozenset()) >= BOTH
 
-    def mode(self, options: CompileOptions, operator: OperatorSpec) -> str | None:
+    def mode(
+        self, options: CompileOptions, operator: OperatorSpec, is_layered: bool = False
+    ) -> str | None:
         """The mode of an operator, or ``None`` if it is compiled in its implementation's default.
 
-        A precision file overrides all else. A list of types replaces the table of the two plain
-        modes; the document does not say what it does with the other two modes. A mode that
-        ``all_ops_impl_mode.ini`` does not list for the type is not supported and has no effect.
+        A precision file goes before a list of types, and this before the table of the two plain
+        modes; the document does not say what a list does with the other two modes. What becomes of
+        an operator that the upper one does not name is open: with ``is_layered`` the next one
+        decides, else nothing does. A mode that ``all_ops_impl_mode.ini`` does not list for the type
+        is not supported and has no effect.
         """
+        offered = self.offered.get(operator.type, frozenset())
+        modes = [each if each in offered else None for each in self._layers(options, operator)]
+        return next(filter(None, modes), None) if is_layered else modes[0]
+
+    def _layers(self, options: CompileOptions, operator: OperatorSpec) -> Iterator[str | None]:
+        """What each option says of an operator, beginning with the one that goes before all."""
+        select = options.select_implmode or DEFAULT_SELECT_MODE
         if options.precision_file is not None:
-            mode = ModeTable.read(options.precision_file.content).mode(operator)
-        else:
-            select = options.select_implmode or DEFAULT_SELECT_MODE
-            if options.implmode_types is not None and select.value in BOTH:
-                mode = select.value if operator.type in options.implmode_types else None
-            else:
-                mode = self.selected[select].mode(operator)
-        return mode if mode in self.offered.get(operator.type, frozenset()) else None
+            yield ModeTable.read(options.precision_file.content).mode(operator)
+        if options.implmode_types is not None and select.value in BOTH:
+            yield select.value if operator.type in options.implmode_types else None
+        yield self.selected[select].mode(operator)
+
+    def is_open(self, options: CompileOptions, operator: OperatorSpec) -> bool:
+        """Whether the document leaves open which mode an operator has: none of the options that go
+        before the others names it, and one of the others gives it a mode."""
+        return self.mode(options, operator) != self.mode(options, operator, is_layered=True)
 
     def same_kernel(
         self, one: CompileOptions, other: CompileOptions, operator: OperatorSpec
     ) -> bool | None:
         """Whether two sets of options select the same kernel for an operator. ``None`` if only one
-        of them selects a mode: it depends on the default of the operator's implementation."""
+        of them selects a mode: it depends on the default of the operator's implementation; or if
+        what the document leaves open decides it."""
         if not self.has_two(operator):
             return True
-        modes = {self.mode(one, operator), self.mode(other, operator)}
+        first, second = (self._same(one, other, operator, each) for each in (False, True))
+        return first if first is second else None
+
+    def _same(
+        self, one: CompileOptions, other: CompileOptions, operator: OperatorSpec, is_layered: bool
+    ) -> bool | None:
+        modes = {self.mode(each, operator, is_layered) for each in (one, other)}
         if len(modes) == 1:
             return True
         return None if None in modes else False

@@ -213,6 +213,33 @@ def test_when_two_sets_of_options_select_one_kernel():
     assert tables.same_kernel(listed, listed.but(implmode_types=("Abs",)), EXP) is True
 
 
+@pytest.mark.parametrize(
+    ("kind", "other", "is_open", "same"),
+    [
+        ("Exp", {"types": ("Sqrt",)}, True, None),  # its own table may still decide
+        ("Exp", {"types": ("Exp",)}, False, False),
+        ("Tanh", {"types": ("Sqrt",)}, True, True),  # both plain tables say the same of it
+        ("Tanh", {"types": ("Tanh",)}, False, False),
+        ("Mul", {"types": ("Mul",)}, False, True),
+        ("Exp", {"file": "Sqrt=high_precision"}, True, None),
+        ("Exp", {"file": "Exp=high_precision"}, False, True),
+        ("Tanh", {"file": "Tanh=super_performance"}, True, True),  # not offered: as if not named
+        ("Abs", {"file": "Sqrt=high_precision"}, False, True),
+    ],
+)
+def test_what_options_do_with_operators_that_they_do_not_name_is_open(kind, other, is_open, same):
+    tables, file = ImplModeTables.read(TEXTS), other.get("file")
+    named = {
+        "implmode_types": other.get("types"),
+        "precision_file": None if file is None else PrecisionFile(file),
+    }
+    one, two = (
+        CompileOptions(select_implmode=SelectMode(each), **named) for each in (PRECISE, FAST)
+    )
+    assert tables.is_open(one, operator(kind)) is is_open
+    assert tables.same_kernel(one, two, operator(kind)) is same
+
+
 def test_cache_mode_and_debugging_do_not_choose_an_entry():
     chosen = CompileOptions(soc="Ascend310P3", select_implmode=SelectMode.HIGH_PRECISION)
     assert chosen.but(cache_mode=CacheMode.FORCE, debug_level=1).entry_choice == chosen

@@ -243,7 +243,7 @@ def test_the_file_wins_over_the_other_options(
 ) -> None:
     file = by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PERFORMANCE})
     run = switch(cache, tables, file, {**beside, **file}, (EXP, SQRT, TANH))
-    assert {run[each] for each in run.operators} == {HIT}
+    assert {run[each] for each in (EXP, TANH)} == {HIT}
     judge_numbers(run)
 
 

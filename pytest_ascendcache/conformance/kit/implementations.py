@@ -176,7 +176,8 @@ def chosen_modes(
 ) -> dict[OperatorSpec, str]:
     """The modes of those operators of which the run's options select one of two implementations."""
     options = run.result.request.options
-    modes = {each: tables.mode(options, each) for each in operators if tables.has_two(each)}
+    two = [each for each in operators if tables.has_two(each)]
+    modes = {each: tables.mode(options, each) for each in two if not tables.is_open(options, each)}
     return {each: mode for each, mode in modes.items() if mode in BOTH}
 
 

@@ -16,11 +16,13 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 @dataclass(frozen=True)
 class Key:
-    """What identifies an entry: an operator without names or attribute order, chip and mode."""
+    """What identifies an entry: an operator without names or attribute order, chip and mode. Where
+    no option names the operator, it may have the mode that the table ``below`` them gives it."""
 
     operator: OperatorSpec
     soc: str
     mode: str | None
+    below: str | None = None
 
     def __str__(self) -> str:
         return f"{self.operator} on {self.soc}" + (f", {self.mode}" if self.mode else "")
@@ -56,11 +58,11 @@ class OwnEntries:
         return known
 
     def key(self, operator: OperatorSpec, options: CompileOptions | None = None) -> Key:
-        options, mode = options or self.cache.options, None
+        options, modes = options or self.cache.options, []
         if self.has_two(operator):
             assert self.tables is not None
-            mode = self.tables.mode(options, operator)
-        return Key(_nameless(operator), options.soc, mode)
+            modes = [self.tables.mode(options, operator, each) for each in (False, True)]
+        return Key(_nameless(operator), options.soc, *dict.fromkeys(modes or [None]))
 
     def has_two(self, operator: OperatorSpec) -> bool:
         """Whether the toolchain is known to have two implementations of an operator."""

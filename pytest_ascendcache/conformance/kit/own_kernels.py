@@ -109,16 +109,16 @@ class OwnKernels:
             question = Question.MODES
         for operator, digest in delivered.items():
             key = self.entries.key(operator, options)
-            modes = {
-                other.mode
+            alike = {
+                other
                 for other, known in self._of_mode.items()
-                if replace(other, mode=key.mode) == key and known == digest
+                if replace(other, mode=key.mode, below=key.below) == key and known == digest
             }
-            if key not in self._of_mode or not modes:
+            if key not in self._of_mode or not alike:
                 continue
             self.findings.asked.add(question)
-            if key.mode not in modes:
-                observed = " and ".join(sorted(each or "no mode" for each in modes))
+            if key not in alike:
+                observed = " and ".join(sorted(each.mode or "no mode" for each in alike))
                 detail = differs(f"the kernel of {observed}", f"that of {key.mode or 'no mode'}")
                 self.findings.note(question, [judge.kernel(operator, detail=detail)])
                 self.entries.by_key.pop(key, None)  # the entry holds another mode's kernel

@@ -32,7 +32,11 @@ from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError, invalid_path
-from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
+from pytest_ascendcache.reference.impl_mode import (
+    DEFAULT_MODE,
+    ImplementationPolicy,
+    ImplModeTable,
+)
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
@@ -53,6 +57,7 @@ LINES = "每一行设置一个算子的精度模式"
 OFFERED = "不在该文件中的实现模式不支持配置。"
 OWN = "高性能是指在float16输入的情况下,不影响网络精度前提的最优性能实现。"
 MODE = "enable:表示启用算子编译缓存。"
+ADDED = "通过--optypelist_for_implmode参数指定新增的具体算子"
 NAMES, FILES, TIMES, HABITS = "names", "files", "times", "habits"
 
 
@@ -95,6 +100,17 @@ def unlisted_modes_are_refused(self, right, options, environ):
         if mode not in selected.offered.get(kind, (mode,)):
             raise AtcError("E20003", f"[{kind}] does not support the mode [{mode}].")
     return selected
+
+
+@innocent(ADDED, twin="type-list-ignored", company=HABITS, overrides=ImplementationPolicy.table)
+def modes_in_layers(self, right, options, environ):
+    """Operators that neither a precision file nor a type list names keep what the table of
+    --op_select_implmode, or of the default, says."""
+    upper = right(options, environ)
+    below = self.built_in(options.impl_mode or DEFAULT_MODE, environ)
+    offered = self.offered(environ)
+    named = {kind: mode for kind, mode in upper.by_type.items() if mode in offered.get(kind, ())}
+    return ImplModeTable({**below.by_type, **named}, upper.by_name)
 
 
 @innocent(
