@@ -197,6 +197,7 @@ def _serve(requests: socket.socket, named: Callable[[str], Program]) -> int:
         os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    tempfile.tempdir = None  # TMPDIR says
     time.tzset()
     stay_warm()
     return named(request["program"])(request["argv"], os.environ)

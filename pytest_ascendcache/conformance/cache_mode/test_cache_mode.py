@@ -33,8 +33,8 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     elementary,
     rule,
 )
-from pytest_ascendcache.contract import DebugConfig, EntryState, expected_outcomes
-from pytest_ascendcache.contract.facts import Subject, SubjectKind, outcome_fact
+from pytest_ascendcache.contract import CacheMode, DebugConfig, EntryState, expected_outcomes
+from pytest_ascendcache.contract.facts import Place, Subject, SubjectKind, outcome_fact
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.probes import PROBES
@@ -563,6 +563,39 @@ def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
     assert _used(home, add, "HOME alone", None)[add] == NEW
     empty = {_VARIABLE: ""}
     assert _used(home, add, "HOME and an empty variable", None, empty)[add] == HIT
+
+
+@rule("cache-mode/directory-precedence")
+@pytest.mark.parametrize("named", [_DIRECTORY, _VARIABLE])
+@pytest.mark.parametrize("mode", [FORCE, ENABLE], ids=lambda each: each.value)
+def test_no_other_directory_stands_for_one_that_cannot_be_made(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, named: str, mode: CacheMode
+) -> None:
+    """The request may be refused, or compiled without a cache."""
+    file = cache.sandbox / "file"
+    file.touch()
+    others, options = [cache.elsewhere(_home(cache))], dict[str, Any](cache_dir=file / "cache")
+    if named == _VARIABLE:
+        _needs_cache_path(cache)
+        options = {"cache_dir": None, "environment": {_VARIABLE: str(file / "cache")}}
+    elif cache.edition.cache_path:
+        other, options["environment"] = _by_variable(cache)
+        others.append(other)
+    for other in others:
+        other.warm(mul)
+    before = [set(other.entries()) for other in others]
+    run = others[0].attempt(add, mode=mode, **options)
+    subject = Subject(SubjectKind.EVENT, "unusable directory")
+    for other, entries in zip(others, before, strict=True):
+        now, where = set(other.entries()), f"{named}={file / 'cache'}, and"
+        assert entries <= now, cache.evidence.found(
+            Place.TOUCHED, f"{where} entries of {other.root} are gone", subject=subject
+        )
+        assert now <= entries, cache.evidence.found(
+            Place.MISPLACED, f"{where} a new entry is in {other.root}", subject=subject
+        )
+    served = run.succeeded and run.served_from(add)
+    assert not served, "the kernel comes from a directory that was not named"
 
 
 @rule("cache-mode/directory-precedence")

@@ -17,11 +17,27 @@ import pytest
 
 from pytest_ascendcache.caches import make_immutable
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
-from pytest_ascendcache.conformance.kit.states import give_away
+from pytest_ascendcache.conformance.kit.states import another_disk, give_away
 from pytest_ascendcache.conformance.kit.told import is_refused, require_none
-from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, HIT, needs, rule
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    DISABLE,
+    ENABLE,
+    FORCE,
+    HIT,
+    NEW,
+    needs,
+    rule,
+)
 from pytest_ascendcache.contract import CacheMode, Capability, PrecisionFile
-from pytest_ascendcache.contract.facts import Delivery, Ending, Fact, Later
+from pytest_ascendcache.contract.facts import (
+    Delivery,
+    Ending,
+    Fact,
+    Later,
+    Subject,
+    SubjectKind,
+    outcome_fact,
+)
 from pytest_ascendcache.faults import DAMAGES, Act, Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
@@ -123,6 +139,13 @@ def _elsewhere(cache: CacheUnderTest, request: CompileRequest) -> Iterator[Compi
     yield replace(request, work=place / "work", home=place / "home")
 
 
+def _temporary_files_elsewhere(
+    cache: CacheUnderTest, request: CompileRequest
+) -> Iterator[CompileRequest]:
+    with another_disk(cache.root) as disk:
+        yield replace(request, environment={**request.environment, "TMPDIR": str(disk)})
+
+
 _RESTRICTIONS: dict[str, Restriction] = {
     "read-only": _read_only,
     "read-only-without-ini": _read_only_without_ini,
@@ -132,6 +155,7 @@ _RESTRICTIONS: dict[str, Restriction] = {
     "used-output": _output_is_used,
     "umask-077": _strict_umask,
     "elsewhere": _elsewhere,
+    "temporary-files-elsewhere": _temporary_files_elsewhere,
 }
 
 
@@ -171,6 +195,24 @@ def test_no_restriction_costs_a_kernel(cache: CacheUnderTest, restriction: str) 
         ]
     require_none(facts, cache.evidence)
     _works_again(cache)
+
+
+@rule("cache-mode/enable-reuses")
+def test_what_is_stored_is_reused_where_temporary_files_are_on_another_disk(
+    cache: CacheUnderTest,
+) -> None:
+    """Files are not moved from there into a cache, but copied."""
+    about, facts = Subject(SubjectKind.EVENT, "another disk"), list[Fact]()
+    with another_disk(cache.sandbox) as disk:
+        for due in (NEW, HIT):
+            run = cache.compile(*_STORED, mode=ENABLE, environment={"TMPDIR": str(disk)})
+            facts += [
+                outcome_fact(run[each], [due], each, subject=about)
+                for each in _STORED
+                if run[each] != due
+            ]
+            require_none(facts, cache.evidence)
+            cache.mark()
 
 
 @rule("robust/upgrade-stamp")

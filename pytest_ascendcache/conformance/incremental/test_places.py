@@ -11,8 +11,17 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     Rehearse,
     ended_well,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
-from pytest_ascendcache.contract.facts import Ending, Fact, Subject, SubjectKind
+from pytest_ascendcache.conformance.kit.states import another_disk
+from pytest_ascendcache.conformance.kit.told import require_none
+from pytest_ascendcache.conformance.kit.vocabulary import COMPILED, REUSED, needs, rule
+from pytest_ascendcache.contract.facts import (
+    Ending,
+    Fact,
+    Later,
+    Subject,
+    SubjectKind,
+    outcome_fact,
+)
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (
@@ -92,3 +101,22 @@ def test_a_rank_on_a_read_only_file_system_meets_the_others(
         ended_well(running.strike(Action.EROFS, running.operations[0]), *others)
 
     rehearse(story)
+
+
+@rule("incremental/reuses")
+def test_kernels_are_kept_where_temporary_files_are_on_another_disk(
+    network: NetworkUnderTest,
+) -> None:
+    with another_disk(network.sandbox) as disk:
+        elsewhere = {"TMPDIR": str(disk)}
+        ended_well(network.run(NETWORK, environment=elsewhere))
+        assert network.kernels(), network.evidence.found(
+            Later.STORES_NOTHING, "no kernel is kept: temporary files are on another disk"
+        )
+        network.mark()
+        run = network.run(NETWORK, environment=elsewhere)
+    again = [
+        outcome_fact(COMPILED, [REUSED], each, detail=f"{each} is compiled again")
+        for each in sorted(run.compiled)
+    ]
+    require_none(again, network.evidence)

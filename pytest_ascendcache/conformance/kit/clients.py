@@ -69,6 +69,7 @@ def gang(
     op_compiler: Path | None = None,
     second: float = 1.0,
     host: str = "127.0.0.1",
+    options: Sequence[str] = (),
 ) -> list[ClientRequest]:
     """The requests of a gang: one card for each network or list of networks, with its
     ``LOCAL_WORLD_SIZE``. Every node has its own operator package."""
@@ -83,6 +84,7 @@ def gang(
                 *([network] if isinstance(network, Network) else network),
                 build=kernels.build,
                 environment=environment,
+                options=options,
                 op_compiler=op_compiler,
                 opp=opp,
                 second=second,

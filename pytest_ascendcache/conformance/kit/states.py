@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,21 @@ def give(path: Path, user: int, group: int = -1) -> None:
         if error.errno not in (errno.EPERM, errno.EINVAL):  # EINVAL: a container without this user
             raise
         pytest.skip("only root can give files to another user")
+
+
+@contextmanager
+def another_disk(place: Path) -> Iterator[Path]:
+    """An empty directory on another file system than a directory's, as TMPDIR often is. Files do
+    not move between the two. Skips the check if there is none for temporary files."""
+    for each in ("/dev/shm", "/tmp", "/var/tmp", "/run"):
+        with suppress(OSError):
+            if Path(each).stat().st_dev != place.stat().st_dev:
+                made = tempfile.TemporaryDirectory(prefix="ascendcache-", dir=each)
+                break
+    else:
+        pytest.skip("there is no other file system here for temporary files")
+    with made as directory:
+        yield Path(directory)
 
 
 def is_unused(root: Path) -> bool:

@@ -1,25 +1,30 @@
-"""Histories of one process, drawn: networks in any order, and compiles that succeed or fail. From
-the calls of op_compiler follows which network has static kernels."""
+"""Histories, drawn. Of one process: networks in any order, and compiles that succeed or fail. From
+the calls of op_compiler follows which network has static kernels. Of two cards: jobs in one build
+directory, in which the cards have other networks each time."""
 
 from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.clients import gang
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery, Fact, Later
+from pytest_ascendcache.contract.static_kernel import LATER
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     ClientRun,
     StaticKernelsUnderTest,
+    meeting_place,
     probe_network,
 )
 from pytest_ascendcache.toolchains import Toolchain
@@ -127,3 +132,45 @@ def _run(kernels: StaticKernelsUnderTest, history: _History) -> tuple[ClientRun,
         kernels.client(*networks, build=kernels.build, op_compiler=stand_in.path)
     )
     return run, len(stand_in.calls)
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.parametrize("options", [(), ("--output-tree", LATER.name)], ids=["anew", "kept"])
+def test_two_cards_live_through_jobs_of_other_networks(
+    kernels: StaticKernelsUnderTest, toolchain: Toolchain, options: Sequence[str]
+) -> None:
+    """From job to job the second card has another network, the first one, and both; also where a
+    client may keep packages for later jobs."""
+    needs(toolchain, Capability.STATIC_KERNEL_CLIENT)
+    one, two, three = random.Random(seeded(70)).sample(NETWORKS, 3)
+    op_compiler, story, facts = _packing_what_is_asked_for(kernels), "", list[Fact]()
+    for networks in ((one, two), (one, three), (two, three), (three, one)):
+        story += f"; {' and '.join(each.name for each in networks)}"
+        with meeting_place(2) as place:
+            requests = gang(kernels, networks, place.port, ["2"] * 2, op_compiler, options=options)
+            runs = kernels.together(*requests)
+        for card, run in enumerate(runs):
+            detail = f"jobs of two cards:{story[1:]}: card {card}"
+            if not run.succeeded:
+                facts.append(
+                    Fact.seen(Later.FAILS, f"{detail} {run.result.ending}: {run.output[-300:]}")
+                )
+            elif run.kernels != {IMPOSTOR}:
+                facts.append(Fact.seen(Delivery.NOTHING, f"{detail} runs no static kernels"))
+    require_none(facts, kernels.evidence)
+
+
+def _packing_what_is_asked_for(kernels: StaticKernelsUnderTest) -> Path:
+    """An op_compiler whose package has the kernels of those networks that it is asked for."""
+    lines = ["asked="]
+    for number, network in enumerate(NETWORKS):
+        kind = network.operators[0].type
+        lines.append(f'! grep -q {kind} "$info"/* || asked=${{{{asked}}}}{number}')
+    cases = []
+    for size in range(1, len(NETWORKS) + 1):
+        for some in combinations(range(len(NETWORKS)), size):
+            operators = [each for number in some for each in NETWORKS[number].operators]
+            package = kernels.stand_in(*operators, marked=True).package
+            cases.append(f"{''.join(map(str, some))}) package={shlex.quote(str(package))} ;;")
+    lines += ["case $asked in", *cases, "esac", 'cp "$package" "$output/"', "exit"]
+    return kernels.stand_in(*NETWORKS[0].operators, before="\n".join(lines)).path

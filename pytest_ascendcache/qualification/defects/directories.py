@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
@@ -17,6 +18,17 @@ PLACE = "cache-mode/directory-precedence"
 def environment_beats_option(self, right, option, environ):
     """ASCEND_CACHE_PATH beats the option."""
     return right("" if environ.get("ASCEND_CACHE_PATH") else option, environ)
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, harm=Harm.OUTSIDE_TOUCHED, found_later=True)
+def home_stands_for_what_cannot_be_made(self, right, option, environ):
+    """The cache below HOME is used in place of a directory that cannot be made."""
+    root = right(option, environ)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return right("", {"HOME": environ["HOME"]})
+    return root
 
 
 @defect("cache-mode/force-spares-other-soc", overrides=DirectoryPolicy.soc)

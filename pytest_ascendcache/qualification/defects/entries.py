@@ -8,12 +8,13 @@ import os
 import shutil
 import signal
 import stat
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import defect, override
+from pytest_ascendcache.qualification.catalogue import Override, defect, override
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.key import KeyPolicy
@@ -427,6 +428,30 @@ def replaced_files_for_everyone(self, right, fs, entry, data, metadata):
     """Entries become writable by everyone when they are replaced."""
     right(fs, entry, data, metadata)
     entry.object.chmod(entry.object.stat().st_mode | stat.S_IWOTH)
+
+
+def _staged(*below):
+    """Files below such a directory are written in TMPDIR and moved."""
+    return Override(
+        Fs.temporary_path,
+        lambda self, right, target: (
+            Path(tempfile.gettempdir(), right(target).name)
+            if {*below} & {*target.parts}
+            else right(target)
+        ),
+    )
+
+
+@defect("cache-mode/enable-reuses", found_later=True)
+def entries_are_moved_from_tmpdir():
+    """Entries are written in TMPDIR and moved, and nothing is stored on another disk."""
+    return [_staged("kernel_cache")]
+
+
+@defect("incremental/reuses", found_later=True)
+def kernels_of_ranks_are_moved_from_tmpdir():
+    """A rank's kernels are written in TMPDIR and moved, and none is kept on another disk."""
+    return [_staged("kernel_meta")]
 
 
 @defect(MODES, overrides=Fs.write_temporary)

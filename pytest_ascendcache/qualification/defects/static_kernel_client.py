@@ -18,7 +18,7 @@ from pytest_ascendcache.reference.static_kernel.client.cards import (
     WaitingCard,
 )
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
-from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy, digest
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import ClientPackagePolicy
@@ -264,6 +264,19 @@ def every_node_compiles_for_the_first(self, right, cards, node, own):
 def cards_in_the_middle_are_left_out(self, right, cards, node, own):
     """Only the first and the last card of a node have their operators compiled."""
     return right(cards, [*dict.fromkeys((node[0], node[-1]))], own)
+
+
+@defect(FIRST, overrides=DumpPolicy.gather, memory={"own": ()}, found_later=True)
+def kept_packages_are_the_first_cards(self, right, cards):
+    """Whether a kept package fits is asked of the first card's operators alone."""
+    folders = list(cards)
+    self.memory.own = tuple(map(digest, folders[0].values()))
+    return right(folders)
+
+
+@kept_packages_are_the_first_cards.also(PackageCachePolicy.key)
+def _(self, right, operators, soc, compiler):
+    return right(self.memory.own or operators, soc, compiler)
 
 
 @defect(FIRST, overrides=DumpPolicy.gather)
