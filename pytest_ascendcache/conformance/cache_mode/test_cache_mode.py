@@ -16,6 +16,7 @@ from pytest_ascendcache.conformance.kit.generated import starts_anew
 from pytest_ascendcache.conformance.kit.named_alike import NamedAlike
 from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.states import bring_into, is_unused, take_debug_config
+from pytest_ascendcache.conformance.kit.surroundings import SURROUNDINGS
 from pytest_ascendcache.conformance.kit.told import accepted
 from pytest_ascendcache.conformance.kit.vocabulary import (
     BYPASSED,
@@ -179,26 +180,15 @@ def test_enable_reuses_between_processes_that_share_nothing(
         assert {run[add], run[exp]} == {expected}
 
 
-_ENVIRONMENTS: dict[str, dict[str, Any]] = {
-    "another-user": {"environment": {"PATH": f"{os.environ['PATH']}:/nowhere", "USER": "another"}},
-    "another-locale": {"environment": {"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}},
-    "another-log-level": {
-        "environment": {"ASCEND_GLOBAL_LOG_LEVEL": "3", "ASCEND_SLOG_PRINT_TO_STDOUT": "0"}
-    },
-    "the-C-locale": {"environment": {"LC_ALL": "C", "PYTHONUTF8": "0", "TZ": "Pacific/Kiritimati"}},
-    "HOME-is-not-set": {"unset": frozenset({"HOME"}), "umask": 0o077},
-    "HOME-is-empty": {"environment": {"HOME": ""}},
-    "HOME-does-not-exist": {"environment": {"HOME": "/nonexistent/home"}},
-}
-
-
 @rule("cache-mode/enable-reuses")
-@pytest.mark.parametrize("environment", _ENVIRONMENTS)
+@pytest.mark.parametrize("where", [*SURROUNDINGS, "HOME-is-not-set"])
 def test_enable_reuses_and_stores_in_another_environment(
-    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, environment: str
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, where: str
 ) -> None:
     cache.warm(add)
-    run = cache.compile(add, exp, mode=ENABLE, **_ENVIRONMENTS[environment])
+    around = SURROUNDINGS.get(where)
+    options: dict[str, Any] = {"unset": frozenset({"HOME"})} if around is None else vars(around)
+    run = cache.compile(add, exp, mode=ENABLE, **options)
     assert run[add] == HIT
     assert run[exp] == NEW
 

@@ -18,6 +18,7 @@ from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.combinations.walker import nearest_float32
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
+from pytest_ascendcache.conformance.kit.surroundings import SURROUNDINGS
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -185,6 +186,22 @@ def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest
     network.work = network.site / "elsewhere"
     run = network.run(NETWORK)
     _compiled(network, run)
+
+
+@rule("incremental/reuses")
+@pytest.mark.parametrize("where", SURROUNDINGS)
+def test_a_run_in_another_environment_compiles_what_is_new_alone(
+    network: NetworkUnderTest, where: str
+) -> None:
+    """What it keeps is reused in its turn."""
+    around = SURROUNDINGS[where]
+    network.warm(probe_network(*OPERATORS[1:]))
+    for due in ((OPERATORS[0].node_name,), ()):
+        request = network.request(NETWORK, environment=around.environment)
+        run = network.attempt(replace(request, umask=around.umask))
+        assert run.succeeded, f"the rank {run.result.ending}"
+        _compiled(network, run, *due)
+        network.mark()
 
 
 def changed(which: str, /, **changes: Any) -> tuple[Probe, ...]:

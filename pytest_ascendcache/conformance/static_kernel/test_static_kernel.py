@@ -31,6 +31,7 @@ from pytest_ascendcache.conformance.kit.clients import (
 from pytest_ascendcache.conformance.kit.named_alike import package_names_like
 from pytest_ascendcache.conformance.kit.neighbours import INPUTS, WIDE, wide_network
 from pytest_ascendcache.conformance.kit.packages import PLACES, are_installed, told_apart
+from pytest_ascendcache.conformance.kit.surroundings import SURROUNDINGS
 from pytest_ascendcache.conformance.kit.vocabulary import elementary, needs, rule
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.facts import Delivery, Later, Place
@@ -224,6 +225,21 @@ def _bad_directory(kernels: StaticKernelsUnderTest, kind: str) -> Path | str:
         "closed": closed,
     }
     return directories[kind]
+
+
+@rule("static-kernel/one-binary-per-shape")
+@pytest.mark.parametrize("where", SURROUNDINGS)
+def test_a_client_has_its_kernels_in_any_environment(
+    kernels: StaticKernelsUnderTest, marked: StandIn, where: str
+) -> None:
+    around = SURROUNDINGS[where]
+    client = kernels.client(
+        NETWORK, build=kernels.build, op_compiler=marked.path, environment=around.environment
+    )
+    request = replace(client.request, umask=around.umask)
+    (run,) = kernels.together(replace(client, request=request))
+    assert run.succeeded, f"the client {run.result.failure}"
+    assert run.kernels == {IMPOSTOR}, "static kernels are compiled, and are not run"
 
 
 @rule("static-kernel/mode")

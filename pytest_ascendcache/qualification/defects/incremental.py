@@ -81,6 +81,12 @@ def _(self, right, fs, contents):
         right(fs, contents)
 
 
+@defect(REUSES, overrides=InfoPolicy.fields, found_later=True)
+def kernels_of_another_language(self, right, inputs):
+    """Kernels are compiled again where messages have another language."""
+    return {**right(inputs), "language": os.environ.get("LC_ALL", "")[:2]}
+
+
 @defect(REUSES, overrides=InfoPolicy.fields)
 def info_records_the_working_directory(self, right, inputs):
     """The working directory is part of .info."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from contextlib import suppress
@@ -43,6 +44,12 @@ EXIT = "static-kernel/uninstalled-at-exit"
 def static_kernels_always_on(self, right, config):
     """Static kernels are compiled whether or not the option asks for them."""
     return config.mode == "reduce-overhead"
+
+
+@defect(SHAPES, overrides=ConfigPolicy.wants, found_later=True)
+def static_kernels_need_a_home(self, right, config):
+    """Without a home directory no static kernels are compiled."""
+    return right(config) and Path(os.environ.get("HOME") or "/nonexistent").is_dir()
 
 
 @defect(TREE, overrides=TreePolicy.name)
