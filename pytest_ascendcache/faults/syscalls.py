@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_ascendcache.faults.trace import Act, Operation, TraceError, below
+from pytest_ascendcache.faults.trace import UNNAMED, Act, Operation, TraceError, below
 
 _OPENS = ("open", "openat", "creat")
 _WRITES = ("write", "pwrite64", "writev")
@@ -31,7 +31,8 @@ UNSEEN = ("sendfile", "copy_file_range", "splice")
 file systems without these calls."""
 
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
-_DESCRIPTOR = re.compile(r"(\d+|AT_FDCWD)<((?:\\x[0-9a-f]{2})*)>")
+_DESCRIPTOR = re.compile(r"(\d+|AT_FDCWD)<((?:\\x[0-9a-f]{2})*)>(\(deleted\))?")
+_OWN = re.compile(r"/proc/(?:self|thread-self|\d+)/fd/(\d+)")
 _LINE = re.compile(r"(?P<pid>\d+) +(?P<rest>.*)")
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*)", re.DOTALL)
 _RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)", re.DOTALL)
@@ -71,14 +72,14 @@ class Call:
     @property
     def places(self) -> list[Path]:
         """Paths of the descriptors among the arguments."""
-        return [Path(os.fsdecode(_bytes(each))) for _, each in _DESCRIPTOR.findall(self.arguments)]
+        return [_place(each) for each in _DESCRIPTOR.finditer(self.arguments)]
 
     @property
     def aims(self) -> list[str]:
         """Paths by which strace can select the call: its strings, or else those of its
         descriptors."""
         strings = [] if self.name in _WRITES else _STRING.findall(self.arguments)
-        texts = strings or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
+        texts = strings or [each[1::-1] for each in _DESCRIPTOR.findall(self.arguments)]
         return [os.fsdecode(_bytes(text)) for text, _ in texts]
 
     @property
@@ -88,10 +89,16 @@ class Call:
         paths, base = [], Path("/")
         for piece in re.finditer(f"{_DESCRIPTOR.pattern}|{_STRING.pattern}", self.arguments):
             if piece[1] is not None:
-                base = Path(os.fsdecode(_bytes(piece[2])))
+                base = _place(piece)
             else:
-                paths.append(Path(os.path.normpath(base / os.fsdecode(_bytes(piece[3])))))
+                paths.append(Path(os.path.normpath(base / os.fsdecode(_bytes(piece[4])))))
         return paths
+
+
+def _place(descriptor: re.Match[str]) -> Path:
+    """The path of a descriptor; one that no file has if the file has no name (any more)."""
+    path = os.fsdecode(_bytes(descriptor[2]))
+    return Path(path + UNNAMED if descriptor[3] else path)
 
 
 def _bytes(text: str) -> bytes:
@@ -134,6 +141,7 @@ class _Descriptors:
 
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
     latest: dict[Path, tuple[int, str]] = field(default_factory=dict)
+    paths: dict[tuple[int, str], Path] = field(default_factory=dict)
 
     def write(self, call: Call, size: int) -> int:
         key = self._key(call)
@@ -144,6 +152,7 @@ class _Descriptors:
 
     def opened(self, call: Call, path: Path) -> None:
         key = (call.process, call.result.partition("<")[0])
+        self.paths[key] = path
         self.offsets[key] = -1 if "O_APPEND" in call.arguments else 0
         if "O_RDONLY" not in call.arguments:
             self.latest[path] = key
@@ -187,7 +196,9 @@ def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
     """What one call does. Opening may also create and truncate."""
     name = call.name
     if name in _OPENS:
-        path = Path(os.fsdecode(_bytes(_DESCRIPTOR.findall(call.result)[0][1])))
+        opened = _DESCRIPTOR.search(call.result)
+        assert opened is not None
+        path = _place(opened)
         descriptors.opened(call, path)
         yield from _opened(call, path)
     elif name == "lseek":
@@ -211,11 +222,11 @@ def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
     elif name == "utimensat":
         yield Act.TOUCH, (call.paths or call.places)[0], b"", 0, None
     else:
-        yield from _name_change(call)
+        yield from _name_change(call, descriptors)
 
 
 def _opened(call: Call, path: Path) -> Iterator[_Effect]:
-    if "O_CREAT" in call.arguments or call.name == "creat":
+    if "O_CREAT" in call.arguments or "O_TMPFILE" in call.arguments or call.name == "creat":
         yield Act.CREATE, path, b"", 0, None
     if "O_TRUNC" in call.arguments or call.name == "creat":
         yield Act.TRUNCATE, path, b"", 0, None
@@ -241,7 +252,7 @@ _NAME_ACTS = {
 }
 
 
-def _name_change(call: Call) -> Iterator[_Effect]:
+def _name_change(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
     act = _NAME_ACTS.get(call.name)
     if act is None:
         return
@@ -250,6 +261,8 @@ def _name_change(call: Call) -> Iterator[_Effect]:
     elif "RENAME_EXCHANGE" in call.arguments:
         act = Act.EXCHANGE
     path, *more = call.paths
+    if act is Act.LINK and (own := _OWN.fullmatch(str(path))):
+        path = descriptors.paths.get((call.process, own[1]), path)
     if act is Act.LINK_SYMBOLICALLY:
         yield act, more[0], call.strings[0], 0, None
     else:

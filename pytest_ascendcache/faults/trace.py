@@ -115,6 +115,11 @@ def read_log(log: Path, root: Path) -> tuple[Operation, ...]:
     return tuple(operations)
 
 
+UNNAMED = "\n(no name)"
+"""The end of paths that stand for files without a name (``O_TMPFILE``, or removed): nobody sees
+them, until a link gives them one."""
+
+
 def below(root: Path, path: str) -> str | None:
     """A path relative to ``root`` (empty for the root itself), or None if it is elsewhere."""
     path = os.path.normpath(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.caches.snapshot import read_quietly
-from pytest_ascendcache.faults.trace import Act, Operation, TraceError
+from pytest_ascendcache.faults.trace import UNNAMED, Act, Operation, TraceError
 
 _FILE_MODE, _DIRECTORY_MODE = 0o640, 0o750
 
@@ -248,5 +248,6 @@ def _tree(names: Mapping[str, Inode], contents: Callable[[Inode], bytes]) -> Tre
             if inode.item.data is None
             else Item(data=contents(inode), mode=inode.item.mode)
             for name, inode in names.items()
+            if not name.endswith(UNNAMED)
         }
     )

@@ -105,6 +105,30 @@ def test_a_lock_that_is_a_symbolic_link_is_followed(tmp_path):
     assert sorted(replay.without(replay.changes).items) == [""]
 
 
+def test_a_file_without_a_name_is_seen_once_it_is_linked(tmp_path):
+    """As O_TMPFILE makes it: a kill before that leaves nothing."""
+    here, nameless = hexed("/c"), f"{hexed('/c/#77')}>(deleted)"
+    log = log_of(
+        tmp_path,
+        f'10 openat(AT_FDCWD<{here}>, "{here}", O_RDWR|O_TMPFILE, 0640) = 3<{nameless}',
+        f'10 write(3<{nameless}, "{hexed("kernel")}", 6) = 6',
+        f"10 fsync(3<{nameless}) = 0",
+        f'10 linkat(AT_FDCWD<{here}>, "{hexed("/proc/self/fd/3")}", AT_FDCWD<{here}>, '
+        f'"{hexed("k")}", AT_SYMLINK_FOLLOW) = 0',
+        f'10 linkat(3<{nameless}, "", AT_FDCWD<{here}>, "{hexed("m")}", AT_EMPTY_PATH) = 0',
+    )
+    (tmp_path / "c").mkdir()
+    replay = Replay(Tree.read(tmp_path / "c"))
+    seen = []
+    for each in operations(read_calls(log), Path("/c")):
+        replay.do(each)
+        seen.append(sorted(replay.tree().items))
+    assert seen == [[""]] * 3 + [["", "k"], ["", "k", "m"]]
+    assert {item.data for name, item in replay.tree().items.items() if name} == {b"kernel"}
+    assert sorted(replay.without(replay.changes).items) == [""]
+    assert replay.unsynced == {}
+
+
 def test_calls_the_tracer_interfered_with_are_told(tmp_path):
     log = log_of(
         tmp_path,

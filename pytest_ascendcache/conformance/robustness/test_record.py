@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,7 +95,9 @@ def _differences(
     claimed: Sequence[Operation], done: Sequence[Operation]
 ) -> tuple[list[str], list[str]]:
     """Syncs that are recorded and not done, and changes of names that are done and not recorded."""
-    missing = _of(claimed, _SYNCS) - _of(done, _SYNCS)
+    given = {each.path: each.target for each in done if each.act is Act.LINK}
+    named = [replace(each, path=given[each.path]) for each in done if each.path in given]
+    missing = _of(claimed, _SYNCS) - _of([*done, *named], _SYNCS)
     # Opening a lock's file creates it, and is recorded as a lock.
     hidden = _of(done, _NAMES) - _of(claimed, _NAMES) - _of(claimed, {Act.LOCK}, Act.CREATE)
     return (
