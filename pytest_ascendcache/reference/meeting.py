@@ -7,6 +7,7 @@ import errno
 import json
 import select
 import socket
+import struct
 import time
 from typing import Any
 
@@ -171,6 +172,8 @@ def _try(host: str, port: int, timeout: float) -> socket.socket | None:
     # A connection to a port at which nobody listens can connect to itself.
     if connection.getsockname() != connection.getpeername():
         return connection
+    # A reset, after which rank 0 can have the port at once.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from pytest_ascendcache.observation import meeting_place
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.surroundings import GangSettings
-from pytest_ascendcache.reference.meeting import MeetingLine, poll
+from pytest_ascendcache.reference.meeting import MeetingLine, connect, listen, poll
 from pytest_ascendcache.reference.static_kernel.client import CardsError
 from pytest_ascendcache.reference.static_kernel.client.cards import MEETING, CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import World
@@ -142,3 +143,24 @@ def test_who_was_not_heard_before_all_had_met_does_not_go_on(of):
             host.close()
         assert any("go" in each for each in heard(card))
         assert not any("go" in each for each in heard(silent))
+
+
+def test_a_rank_that_connected_to_itself_leaves_rank_0_its_port(monkeypatch):
+    """A port from which connections start may be the one at which nobody listens yet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = free.getsockname()
+    plain, met = socket.create_connection, []
+
+    def from_there(address, timeout):
+        if not met:
+            met.append(plain(address, timeout, source_address=place))
+            return met[0]
+        met.append(listen(*place, backlog=1))
+        return plain(address, timeout)
+
+    monkeypatch.setattr(socket, "create_connection", from_there)
+    connection = connect(*place, time.monotonic() + 60)
+    assert connection.getpeername() == place
+    for each in (connection, met[1]):
+        each.close()
