@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
@@ -39,6 +40,8 @@ _SIZES, _FEW = (2, 3, 4, 8, 11, 12), (3, 4, 5)
 """Of gangs. From 11 cards on there are two digits: rank 10 is not rank 1."""
 _LISTENS = 2.0
 """Seconds after which ranks that wait for others listen at their address, if they ever do."""
+_RESET = struct.pack("ii", 1, 0)
+"""``SO_LINGER`` for no time."""
 _HOSTS = ("127.0.0.2", "127.0.0.1")
 """Addresses of this machine. Nobody takes the first for granted."""
 
@@ -93,14 +96,17 @@ class OwnMeeting:
         process.kill()
         wait(self._watch, process, self._second, self._timeout)
 
-    def stranger(self, says: bytes, stays: bool = True) -> None:
-        """Something else connects to rank 0, unless its gang meets by other means."""
+    def stranger(self, says: bytes, stays: bool = True, resets: bool = False) -> None:
+        """Something else connects to rank 0, unless its gang meets by other means. It ``stays``, or
+        leaves at once in peace or, as probes of load balancers do, with a reset."""
 
         def connects() -> bool:
             with suppress(OSError):
                 place = (self._gang.host, self._gang.port)
                 other = self._strangers.enter_context(socket.create_connection(place, 1.0))
                 other.sendall(says)
+                if resets:
+                    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 if not stays:
                     other.close()
                 return True
@@ -203,6 +209,16 @@ def _stranger(says: bytes, instead: bool) -> Story:
     return story
 
 
+def _probe(meeting: OwnMeeting, ranks: list[int]) -> bool:
+    """It has left before the others come."""
+    first, *others = sorted(ranks)
+    meeting.comes(first)
+    meeting.stranger(b"", stays=False, resets=True)
+    meeting.settle()
+    meeting.comes(*others)
+    return True
+
+
 _TWICE = "one-twice-beside-all"
 _GARBAGE = bytes(range(256)) + b"\n\n"
 STORIES: dict[str, Story] = {
@@ -218,8 +234,9 @@ STORIES: dict[str, Story] = {
     "silent-stranger-beside-all": _stranger(b"", instead=False),
     "garbage": _stranger(_GARBAGE, instead=True),
     "garbage-beside-all": _stranger(_GARBAGE, instead=False),
+    "probe-with-a-reset": _probe,
 }
-_COMPLETE = ("everybody", "gone-and-back", _TWICE)
+_COMPLETE = ("everybody", "gone-and-back", "probe-with-a-reset", _TWICE)
 
 
 @rule("ranks/partial-deletion")
@@ -278,7 +295,7 @@ def test_a_drawn_meeting_ends_as_it_must(
             meeting.settle()
             if 0 in first:
                 for _ in range(draw.randrange(3)):
-                    meeting.stranger(b"", stays=False)
+                    meeting.stranger(b"", stays=False, resets=draw.random() < 0.5)
             if happens == "bereft":
                 meeting.leaves(_not_0(first))
             if happens == "short":

@@ -586,6 +586,17 @@ class PortScansEndGangs(Host):
             raise gang_failed("a connection ended")
 
 
+@defect(DELETION, overrides=RendezvousPolicy.open, found_later=True)
+class AResetEndsRank0(Host):
+    """A connection that is reset, as by a probe, ends rank 0."""
+
+    def _hear(self, descriptor):
+        connection = self._hub.lines[descriptor].connection
+        if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, os.strerror(error))
+        super()._hear(descriptor)
+
+
 @defect(ISOLATED, overrides=RankDirectoryPolicy.rank_directory, found_later=True)
 def unfinished_files_of_ranks_that_begin_alike_go(self, right, base, gang):
     """A rank removes unfinished files of all ranks whose number begins like its own."""
