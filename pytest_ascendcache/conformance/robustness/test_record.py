@@ -17,6 +17,7 @@ from pytest_ascendcache.conformance.kit.packages import operator
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Act, FaultPlan, Operation
+from pytest_ascendcache.faults.trace import UNNAMED
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NotDecidable,
@@ -113,5 +114,5 @@ def _of(
     return Counter(
         ("sync" if each.act in _SYNCS else (called or each.act).value, each.path)
         for each in operations
-        if each.act in acts
+        if each.act in acts and not (each.act is Act.CREATE and each.path.endswith(UNNAMED))
     )
