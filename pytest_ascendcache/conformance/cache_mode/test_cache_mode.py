@@ -579,10 +579,10 @@ def test_no_other_directory_stands_for_one_that_cannot_be_made(
     for other, entries in zip(others, before, strict=True):
         now, where = set(other.entries()), f"{named}={file / 'cache'}, and"
         assert entries <= now, cache.evidence.found(
-            Place.TOUCHED, f"{where} entries of {other.root} are gone", subject=subject
+            Place.TOUCHED, f"{where} entries of {other.root} are gone", mul, subject=subject
         )
         assert now <= entries, cache.evidence.found(
-            Place.MISPLACED, f"{where} a new entry is in {other.root}", subject=subject
+            Place.MISPLACED, f"{where} a new entry is in {other.root}", add, subject=subject
         )
     served = run.succeeded and run.served_from(add)
     assert not served, "the kernel comes from a directory that was not named"

@@ -25,7 +25,7 @@ from pytest_ascendcache.conformance.incremental.fixtures import (
     wait,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract.facts import Numbers
+from pytest_ascendcache.contract.facts import Ending, Fact, Numbers, Subject, SubjectKind
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT, SHORTEST_WAIT
 from pytest_ascendcache.observation import Address, NetworkUnderTest, meeting_place
 from pytest_ascendcache.observation.watched_ranks import Watch, rank_of
@@ -42,6 +42,7 @@ _LISTENS = 2.0
 """Seconds after which ranks that wait for others listen at their address, if they ever do."""
 _RESET = struct.pack("ii", 1, 0)
 """``SO_LINGER`` for no time."""
+_PROBED = Fact.seen(Ending.FAILURE, "", subject=Subject(SubjectKind.EVENT, "probe"))
 _HOSTS = ("127.0.0.2", "127.0.0.1")
 """Addresses of this machine. Nobody takes the first for granted."""
 
@@ -57,6 +58,7 @@ class OwnMeeting:
         self._strangers = ExitStack()
         self._ranks: list[RankProcess] = []
         self._too_soon = False
+        self._was_probed = False
 
     def comes(
         self,
@@ -109,6 +111,7 @@ class OwnMeeting:
                     other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 if not stays:
                     other.close()
+                    self._was_probed = True
                 return True
             self._too_soon |= any(each.running.has_ended for each in self._ranks)
             return self._too_soon
@@ -122,6 +125,10 @@ class OwnMeeting:
         with self._strangers:
             runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
         if well is True:
+            failed = [run for run in runs if not run.succeeded] if self._was_probed else []
+            assert not failed, self._network.evidence.found(
+                _PROBED, f"a rank {failed[0].result.ending}"
+            )
             ended_well(*runs)
         if isinstance(well, tuple):
             observed, rank = well
