@@ -94,6 +94,12 @@ class Measured(NamedTuple):
     values: NDArray[Any]
     errors: NDArray[Any]
 
+    def computes_like(self, other: Measured) -> bool:
+        """Whether another kernel gave equal numbers."""
+        import numpy
+
+        return numpy.array_equal(self.values, other.values, equal_nan=True)
+
     @property
     def worst(self) -> float:
         """The largest error in ulp."""
@@ -209,19 +215,13 @@ def _of_another(delivered: Measured, two: Mapping[str, Measured], mode: str) -> 
     if is_surely_less_accurate(precise, fast):
         precise, fast = fast, precise  # the precision file is read the wrong way round
     wanted, other = (precise, fast) if mode == HIGH_PRECISION else (fast, precise)
-    if _alike(delivered, wanted):
+    if delivered.computes_like(wanted):
         return ""
     off = f"{delivered.worst:g} ulp off"
-    if _alike(delivered, other):
+    if delivered.computes_like(other):
         return f"{off} like the other mode's, and should be of {mode} ({wanted.worst:g} ulp off)"
     # Debugging may change code, so a kernel may be neither of the two.
     if mode == HIGH_PRECISION and is_surely_less_accurate(delivered, fast):
         return f"{off}, which is less accurate than high performance ({fast.worst:g} ulp off)"
     is_gross = delivered.worst > max(GROSS_ULP, wanted.worst, other.worst)
     return f"{off}, and neither implementation is" if is_gross else ""
-
-
-def _alike(one: Measured, other: Measured) -> bool:
-    import numpy
-
-    return numpy.array_equal(one.values, other.values, equal_nan=True)
