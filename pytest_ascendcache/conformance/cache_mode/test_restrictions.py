@@ -139,13 +139,6 @@ def _elsewhere(cache: CacheUnderTest, request: CompileRequest) -> Iterator[Compi
     yield replace(request, work=place / "work", home=place / "home")
 
 
-def _temporary_files_elsewhere(
-    cache: CacheUnderTest, request: CompileRequest
-) -> Iterator[CompileRequest]:
-    with another_disk(cache.root) as disk:
-        yield replace(request, environment={**request.environment, "TMPDIR": str(disk)})
-
-
 _RESTRICTIONS: dict[str, Restriction] = {
     "read-only": _read_only,
     "read-only-without-ini": _read_only_without_ini,
@@ -155,7 +148,6 @@ _RESTRICTIONS: dict[str, Restriction] = {
     "used-output": _output_is_used,
     "umask-077": _strict_umask,
     "elsewhere": _elsewhere,
-    "temporary-files-elsewhere": _temporary_files_elsewhere,
 }
 
 

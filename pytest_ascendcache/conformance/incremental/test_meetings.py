@@ -58,7 +58,7 @@ class OwnMeeting:
         self._strangers = ExitStack()
         self._ranks: list[RankProcess] = []
         self._too_soon = False
-        self._was_probed = False
+        self._ended_by_probe = False
 
     def comes(
         self,
@@ -111,21 +111,24 @@ class OwnMeeting:
                     other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 if not stays:
                     other.close()
-                    self._was_probed = True
                 return True
             self._too_soon |= any(each.running.has_ended for each in self._ranks)
             return self._too_soon
 
         self.settle()
+        waiting = [each for each in self._ranks if not each.running.has_ended]
         if not look_until(connects, _LISTENS):
             self._network.evidence.readings.append("no rank listens at the gang's address")
+        if not stays:
+            self.settle()
+            self._ended_by_probe |= any(each.running.has_ended for each in waiting)
 
     def end(self, well: Expected) -> None:
         """Wait for all, none of which may wait for ever, and judge them by what is expected."""
         with self._strangers:
             runs = [wait(self._watch, each, self._second, self._timeout) for each in self._ranks]
         if well is True:
-            failed = [run for run in runs if not run.succeeded] if self._was_probed else []
+            failed = [run for run in runs if not run.succeeded] if self._ended_by_probe else []
             assert not failed, self._network.evidence.found(
                 _PROBED, f"a rank {failed[0].result.ending}"
             )
@@ -221,7 +224,6 @@ def _probe(meeting: OwnMeeting, ranks: list[int]) -> bool:
     first, *others = sorted(ranks)
     meeting.comes(first)
     meeting.stranger(b"", stays=False, resets=True)
-    meeting.settle()
     meeting.comes(*others)
     return True
 

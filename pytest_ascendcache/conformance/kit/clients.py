@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_ascendcache.contract.static_kernel import (
+    LATER,
     LOCAL_WORLD_SIZE,
     ROOT,
     TREES,
@@ -46,6 +47,10 @@ def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
 
 def packages(build: Path) -> list[Path]:
     return sorted(build.rglob("*.run"))
+
+
+KEPT = ("--output-tree", LATER.name)
+"""Options of a client that may keep packages for later processes."""
 
 
 def card(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -88,13 +89,19 @@ def give(path: Path, user: int, group: int = -1) -> None:
         pytest.skip("only root can give files to another user")
 
 
+_ROOM = 32 << 20
+"""Free bytes of a file system that compiles may use: a container may have 64 MB of memory disk."""
+
+
 @contextmanager
 def another_disk(place: Path) -> Iterator[Path]:
     """An empty directory on another file system than a directory's, as TMPDIR often is. Files do
-    not move between the two. Skips the check if there is none for temporary files."""
+    not move between the two. Skips the check if this machine has no other one with room for
+    temporary files, which is no fault of a toolchain, nor of a user."""
     for each in ("/dev/shm", "/tmp", "/var/tmp", "/run"):
         with suppress(OSError):
-            if Path(each).stat().st_dev != place.stat().st_dev:
+            is_another = Path(each).stat().st_dev != place.stat().st_dev
+            if is_another and shutil.disk_usage(each).free > _ROOM:
                 made = tempfile.TemporaryDirectory(prefix="ascendcache-", dir=each)
                 break
     else:

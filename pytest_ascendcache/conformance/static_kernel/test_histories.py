@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.conformance.kit.clients import gang
+from pytest_ascendcache.conformance.kit.clients import KEPT, gang
 from pytest_ascendcache.conformance.kit.told import require_none
 from pytest_ascendcache.conformance.kit.vocabulary import needs, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.facts import Delivery, Fact, Later
-from pytest_ascendcache.contract.static_kernel import LATER
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     ClientRun,
@@ -135,19 +134,18 @@ def _run(kernels: StaticKernelsUnderTest, history: _History) -> tuple[ClientRun,
 
 
 @rule("static-kernel/first-card")
-@pytest.mark.parametrize("options", [(), ("--output-tree", LATER.name)], ids=["anew", "kept"])
 def test_two_cards_live_through_jobs_of_other_networks(
-    kernels: StaticKernelsUnderTest, toolchain: Toolchain, options: Sequence[str]
+    kernels: StaticKernelsUnderTest, toolchain: Toolchain
 ) -> None:
-    """From job to job the second card has another network, the first one, and both; also where a
-    client may keep packages for later jobs."""
+    """From job to job the second card has another network, the first one, and both. A client may
+    keep packages for later jobs."""
     needs(toolchain, Capability.STATIC_KERNEL_CLIENT)
     one, two, three = random.Random(seeded(70)).sample(NETWORKS, 3)
     op_compiler, story, facts = _packing_what_is_asked_for(kernels), "", list[Fact]()
     for networks in ((one, two), (one, three), (two, three), (three, one)):
         story += f"; {' and '.join(each.name for each in networks)}"
         with meeting_place(2) as place:
-            requests = gang(kernels, networks, place.port, ["2"] * 2, op_compiler, options=options)
+            requests = gang(kernels, networks, place.port, ["2"] * 2, op_compiler, options=KEPT)
             runs = kernels.together(*requests)
         for card, run in enumerate(runs):
             detail = f"jobs of two cards:{story[1:]}: card {card}"

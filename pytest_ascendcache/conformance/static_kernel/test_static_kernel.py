@@ -17,6 +17,7 @@ from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import (
+    KEPT,
     NETWORK,
     OTHER,
     not_given,
@@ -362,17 +363,13 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     )
 
 
-_KEPT = ["--output-tree", LATER.name]
-"""Options of a client that may keep packages for later processes."""
-
-
 @rule("static-kernel/verified")
 def test_a_package_kept_from_an_earlier_process_is_checked(
     kernels: StaticKernelsUnderTest, marked: StandIn
 ) -> None:
     """A client may keep packages for later processes, but must not use one that was changed."""
-    first = kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
-    again = kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
+    first = kernels.run(NETWORK, op_compiler=marked.path, options=KEPT)
+    again = kernels.run(NETWORK, op_compiler=marked.path, options=KEPT)
     assert first.kernels == again.kernels == {IMPOSTOR}
     if len(marked.calls) == 2:
         pytest.skip("the client keeps no package")
@@ -380,7 +377,7 @@ def test_a_package_kept_from_an_earlier_process_is_checked(
     for package in packages(kernels.build):
         head, _, rest = package.read_text().partition("\n")
         package.write_text(f"{head}\ntouch {ran}\n{rest}")
-    kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
+    kernels.run(NETWORK, op_compiler=marked.path, options=KEPT)
     assert not ran.exists(), kernels.evidence.found(
         Delivery.UNVERIFIED, "a package that was changed was run"
     )
@@ -392,7 +389,7 @@ def test_a_kept_package_is_of_the_same_chip_and_operators(
     kernels: StaticKernelsUnderTest, marked: StandIn
 ) -> None:
     """Everything else that a package is made of stays."""
-    kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT)
+    kernels.run(NETWORK, op_compiler=marked.path, options=KEPT)
     slopes = [Probe("LeakyRelu", attributes=(("negative_slope", "float", n),)) for n in (0.5, 0.25)]
     changes: dict[str, tuple[Network, str]] = {
         "chip": (NETWORK, "Ascend910_9391"),
@@ -401,7 +398,7 @@ def test_a_kept_package_is_of_the_same_chip_and_operators(
     }
     for what, (network, chip) in changes.items():
         called = len(marked.calls)
-        options = [*_KEPT, "--soc_version", chip]
+        options = [*KEPT, "--soc_version", chip]
         run = _run_client(kernels, marked, network, options=options)
         assert not run.succeeded or len(marked.calls) > called, kernels.evidence.found(
             Delivery.NOTHING, f"after a change of {what} a card installs the package from before"
@@ -423,7 +420,7 @@ def test_a_kept_package_is_of_the_same_version(
         for version in ("8.0.RC1", "8.1.RC1"):
             place.write_text(f"Version={version}\n", encoding="utf-8")
             called = len(marked.calls)
-            kernels.run(NETWORK, op_compiler=marked.path, options=_KEPT, environment=environment)
+            kernels.run(NETWORK, op_compiler=marked.path, options=KEPT, environment=environment)
         assert len(marked.calls) > called, kernels.evidence.found(
             Delivery.STALE, f"{name} {version}: a package of the version before is installed"
         )
